@@ -1,0 +1,44 @@
+# Thin over plain commands: each target is what a person would type in the virtual environment.
+PYTHON ?= python3
+EXTRAS ?= dev,bench
+ARGS ?=
+EXAMPLES ?= 2000
+SEED ?= $(shell date +%s)
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: setup test check format bench demo fuzz clean
+
+setup: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	touch $@
+
+test: setup
+	$(BIN)/python -m pytest $(ARGS)
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m benchmarks $(ARGS)
+
+demo: setup
+	$(BIN)/spark-incr demo $(ARGS)
+
+fuzz: setup
+	@echo "seed $(SEED), $(EXAMPLES) examples; again with: make fuzz SEED=$(SEED) EXAMPLES=$(EXAMPLES)"
+	$(BIN)/python -m pytest -m fuzz --fuzz $(EXAMPLES) --hypothesis-seed=$(SEED) $(ARGS)
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,63 @@
+"""One plain Spark session for the whole run, and the options every test file may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+from pyspark.sql import SparkSession
+
+from spark_incr.java import ensure_java
+
+ORDINARY_EXAMPLES = 200
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
+    parser.addoption(
+        "--fuzz",
+        type=int,
+        default=ORDINARY_EXAMPLES,
+        metavar="N",
+        help="examples per property that sets no number of its own",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile(
+        "spark_incr",
+        max_examples=config.getoption("--fuzz"),
+        deadline=None,  # an example may hold a Spark query, whose time says nothing
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+    )
+    settings.load_profile("spark_incr")
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be rewritten instead of compared."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session that knows nothing of incremental views: the oracle."""
+    ensure_java()
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("spark_incr tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,76 @@
+"""The catalogue of conditions: complete, uniform, and raised by name only."""
+
+from __future__ import annotations
+
+import ast
+import string
+from pathlib import Path
+
+import pytest
+
+import spark_incr.errors as errors
+from spark_incr.errors import CONDITIONS, IncrementalError, Position, error
+
+PACKAGE = Path(errors.__file__).parent
+
+
+def raised_conditions() -> set[tuple[str, frozenset[str]]]:
+    """Each `error("CONDITION", name=...)` of the package, with the values it passes."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "error"
+                and node.args
+                and isinstance(node.args[0], ast.Constant)
+                and all(keyword.arg for keyword in node.keywords)
+            ):
+                names = frozenset(str(k.arg) for k in node.keywords)
+                found.add((str(node.args[0].value), names - {"detail", "hint", "position"}))
+    return found
+
+
+def placeholders(message: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(message) if name}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_message_style(name: str) -> None:
+    condition = CONDITIONS[name]
+    assert name == name.upper()
+    assert not condition.message.endswith(".")
+    first = condition.message.split()[0]
+    assert first in {"Java", "Spark"} or first[0].islower() or first.startswith("{")
+    assert not condition.hint or condition.hint.endswith(".")
+
+
+def test_every_raised_condition_is_catalogued_with_its_values() -> None:
+    raised = raised_conditions()
+    assert raised
+    for name, values in raised:
+        assert name in CONDITIONS
+        assert placeholders(CONDITIONS[name].message) == values, name
+
+
+def test_error_renders_message_place_detail_and_hint() -> None:
+    raised = error(
+        "INCR_RELATION_IN_USE",
+        detail="Two views read it.",
+        position=Position(3, 7),
+        name="orders",
+        readers="revenue, daily",
+    )
+    assert str(raised) == (
+        "[INCR_RELATION_IN_USE] orders is read by revenue, daily (line 3, column 7)\n"
+        "DETAIL: Two views read it.\n"
+        "HINT: Drop those views first, or use CASCADE."
+    )
+
+
+def test_a_hint_of_the_place_replaces_the_usual_one() -> None:
+    raised = error("DIVIDE_BY_ZERO", hint="Filter the zeros.")
+    assert isinstance(raised, IncrementalError)
+    assert raised.hint == "Filter the zeros."
+    assert raised.position is None
