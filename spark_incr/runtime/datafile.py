@@ -1,0 +1,141 @@
+"""Data files: Arrow IPC streams one after the other, written once and then only mapped.
+
+Law: `table(append(t)) = t`, with one chunk per column whatever the chunks of `t` were. The bytes
+of a table are laid out once, in memory, where their checksum is taken; a reader gets views into
+the mapped file, and a stream's checksum is verified the first time it is read.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_incr.errors import error
+from spark_incr.runtime.manifest import Segment
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_SERIAL = pa.ipc.IpcReadOptions(use_threads=False)
+_BUFFER_BYTES = 64 * 1024  # joins small streams; a larger one goes to the file without a copy
+
+
+class DataWriter:
+    """The data file of one transaction, before its commit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._raw = io.FileIO(path, "x")
+        self._file = io.BufferedWriter(self._raw, _BUFFER_BYTES)
+
+    def append(self, table: pa.Table) -> Segment:
+        parts = _stream(table)
+        checksum = 0
+        for part in parts:
+            checksum = zlib.crc32(part, checksum)
+        return self._write(parts, checksum)
+
+    def append_bytes(self, data: pa.Buffer, checksum: int) -> Segment:
+        """Append a stream that exists; its checksum goes with it, so damage stays visible."""
+        return self._write([data], checksum)
+
+    def _write(self, parts: list[pa.Buffer], checksum: int) -> Segment:
+        length = 0
+        for part in parts:
+            self._file.write(part)
+            length += len(part)
+        segment = Segment(self.path.name, self.size, length, checksum)
+        self.size += length
+        return segment
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def sync(self) -> None:
+        os.fsync(self._raw.fileno())
+
+    def close(self) -> None:
+        """Give up the descriptor; what was not flushed is lost, and cannot fail here."""
+        self._raw.close()
+
+
+def _stream(table: pa.Table) -> list[pa.Buffer]:
+    """The parts of the table's IPC stream, byte for byte as `pa.ipc.new_stream` writes them."""
+    if any(column.num_chunks != 1 for column in table.columns):
+        table = table.combine_chunks()
+    if _has_dictionary(table.schema):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            for batch in _batches(table):
+                writer.write_batch(batch)
+        return [sink.getvalue()]
+    batches = [batch.serialize() for batch in _batches(table)]
+    return [table.schema.serialize(), *batches, pa.py_buffer(_END_OF_STREAM)]
+
+
+def _batches(table: pa.Table) -> list[pa.RecordBatch]:
+    """One batch, also for no rows; more only where a column is too long for one chunk."""
+    if table.num_rows:
+        batches: list[pa.RecordBatch] = table.to_batches()
+        return batches
+    columns = [pa.array([], field.type) for field in table.schema]
+    return [pa.RecordBatch.from_arrays(columns, schema=table.schema)]
+
+
+@lru_cache(maxsize=1024)
+def _has_dictionary(schema: pa.Schema) -> bool:
+    return any(_holds_dictionary(field.type) for field in schema)
+
+
+def _holds_dictionary(type_: pa.DataType) -> bool:
+    if isinstance(type_, pa.BaseExtensionType):
+        return _holds_dictionary(type_.storage_type)
+    if pa.types.is_dictionary(type_):
+        return True
+    return any(_holds_dictionary(type_.field(i).type) for i in range(type_.num_fields))
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """A committed data file in memory; its pages outlive the removal of the file."""
+
+    name: str
+    buffer: pa.Buffer
+    verified: set[Segment] = field(default_factory=set)
+
+    @staticmethod
+    def open(path: Path) -> MappedFile:
+        if os.path.getsize(path) == 0:
+            return MappedFile(path.name, pa.py_buffer(b""))
+        with pa.memory_map(os.fspath(path)) as source:
+            return MappedFile(path.name, source.read_buffer())
+
+    def bytes(self, segment: Segment) -> pa.Buffer:
+        if segment.offset + segment.length > self.buffer.size:
+            raise self._corrupt(segment, f"the file ends at byte {self.buffer.size}")
+        return self.buffer.slice(segment.offset, segment.length)
+
+    def table(self, segment: Segment) -> pa.Table:
+        data = self.bytes(segment)
+        if segment not in self.verified:
+            if zlib.crc32(data) != segment.checksum:
+                raise self._corrupt(segment, "the checksum differs")
+            self.verified.add(segment)
+        try:
+            return pa.ipc.open_stream(data, options=_SERIAL).read_all()
+        except pa.ArrowException as failure:
+            raise self._corrupt(segment, str(failure)) from failure
+
+    def _corrupt(self, segment: Segment, what: str) -> Exception:
+        end = segment.offset + segment.length
+        return error(
+            "INCR_STATE_CORRUPT",
+            file=self.name,
+            what=what,
+            detail=f"The segment is bytes {segment.offset} to {end}.",
+        )
