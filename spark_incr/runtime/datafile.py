@@ -19,7 +19,7 @@ import pyarrow as pa
 from spark_incr.errors import error
 from spark_incr.runtime.manifest import Segment
 
-_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_END_OF_STREAM = pa.py_buffer(b"\xff\xff\xff\xff\x00\x00\x00\x00")
 _SERIAL = pa.ipc.IpcReadOptions(use_threads=False)
 _BUFFER_BYTES = 64 * 1024  # joins small streams; a larger one goes to the file without a copy
 
@@ -28,7 +28,7 @@ class DataWriter:
     """The data file of one transaction, before its commit."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.name = path.name
         self.size = 0
         self._raw = io.FileIO(path, "x")
         self._file = io.BufferedWriter(self._raw, _BUFFER_BYTES)
@@ -49,7 +49,7 @@ class DataWriter:
         for part in parts:
             self._file.write(part)
             length += len(part)
-        segment = Segment(self.path.name, self.size, length, checksum)
+        segment = Segment(self.name, self.size, length, checksum)
         self.size += length
         return segment
 
@@ -66,30 +66,33 @@ class DataWriter:
 
 def _stream(table: pa.Table) -> list[pa.Buffer]:
     """The parts of the table's IPC stream, byte for byte as `pa.ipc.new_stream` writes them."""
-    if any(column.num_chunks != 1 for column in table.columns):
-        table = table.combine_chunks()
-    if _has_dictionary(table.schema):
+    batches, schema = _batches(table), table.schema.serialize()
+    if _has_dictionary(schema.to_pybytes()):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
-            for batch in _batches(table):
+            for batch in batches:
                 writer.write_batch(batch)
         return [sink.getvalue()]
-    batches = [batch.serialize() for batch in _batches(table)]
-    return [table.schema.serialize(), *batches, pa.py_buffer(_END_OF_STREAM)]
+    return [schema, *[batch.serialize() for batch in batches], _END_OF_STREAM]
 
 
 def _batches(table: pa.Table) -> list[pa.RecordBatch]:
     """One batch, also for no rows; more only where a column is too long for one chunk."""
+    batches: list[pa.RecordBatch] = table.to_batches()
+    if len(batches) == 1:
+        return batches
     if table.num_rows:
-        batches: list[pa.RecordBatch] = table.to_batches()
+        batches = table.combine_chunks().to_batches()
         return batches
     columns = [pa.array([], field.type) for field in table.schema]
     return [pa.RecordBatch.from_arrays(columns, schema=table.schema)]
 
 
 @lru_cache(maxsize=1024)
-def _has_dictionary(schema: pa.Schema) -> bool:
-    return any(_holds_dictionary(field.type) for field in schema)
+def _has_dictionary(schema: bytes) -> bool:
+    """Dictionaries are messages of their own, which only the stream writer emits."""
+    fields = pa.ipc.read_schema(pa.py_buffer(schema))
+    return any(_holds_dictionary(field.type) for field in fields)
 
 
 def _holds_dictionary(type_: pa.DataType) -> bool:

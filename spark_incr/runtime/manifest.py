@@ -24,6 +24,7 @@ MANIFEST_NAME = re.compile(r"manifest-([0-9]{20})\.json")
 TEMPORARY_NAME = re.compile(r"manifest-[0-9]{20}\.json\.tmp")
 
 _SEGMENT = re.compile(rf'\{{"\$segment":\["({_FILE})",([0-9]+),([0-9]+),([0-9]+)\]\}}')
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 _ENVELOPE = re.compile(rb'\{"crc32":"([0-9a-f]{8})",')
 
 
@@ -88,7 +89,7 @@ def data_version(file: str) -> int:
 
 
 def encode_body(body: Mapping[str, object]) -> str:
-    return json.dumps(body, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(body)
 
 
 def encode(version: int, timestamp_ms: int, body: str) -> bytes:

@@ -222,9 +222,9 @@ class Store:
         """
         manifest = manifest or self.manifest
         oldest = manifest.version - 4 * self._retain_versions
-        body = encode_body(manifest.body)
         with self._mutex:
-            files = [(f, live, self._sizes.get(f, 0)) for f, live in live_bytes(body).items()]
+            kept = self._kept.get(manifest.version, {})
+            files = [(file, live, self._sizes.get(file, 0)) for file, live in kept.items()]
         dead = {
             file
             for file, live, size in files
@@ -235,8 +235,9 @@ class Store:
             dead |= small
         if not dead:
             return []
-        found = (segment for segment in segments(body) if segment.file in dead)
-        return sorted(found, key=lambda segment: (segment.file, segment.offset))
+        found = segments(encode_body(manifest.body))
+        live_there = (segment for segment in found if segment.file in dead)
+        return sorted(live_there, key=lambda segment: (segment.file, segment.offset))
 
     # What is kept
 
@@ -312,7 +313,7 @@ class Transaction:
         store = self._store
         text = encode_body(body)
         live = live_bytes(text)
-        own = set() if self._writer is None else {self._writer.path.name}
+        own = set() if self._writer is None else {self._writer.name}
         unknown = live.keys() - store._sizes.keys() - own
         if unknown:
             raise ValueError(f"the body names files that are not kept: {sorted(unknown)}")
@@ -372,7 +373,7 @@ class Transaction:
         self._store._transaction = None
         if self._writer is not None:
             self._writer.close()
-            self._store._sizes[self._writer.path.name] = self._writer.size
+            self._store._sizes[self._writer.name] = self._writer.size
 
     def _failed(self, failure: OSError) -> Exception:
         self.abort()
