@@ -79,13 +79,12 @@ def _stream(table: pa.Table) -> list[pa.Buffer]:
 def _batches(table: pa.Table) -> list[pa.RecordBatch]:
     """One batch, also for no rows; more only where a column is too long for one chunk."""
     batches: list[pa.RecordBatch] = table.to_batches()
-    if len(batches) == 1:
-        return batches
-    if table.num_rows:
+    if len(batches) > 1:
         batches = table.combine_chunks().to_batches()
-        return batches
-    columns = [pa.array([], field.type) for field in table.schema]
-    return [pa.RecordBatch.from_arrays(columns, schema=table.schema)]
+    if not batches:
+        columns = [pa.array([], field.type) for field in table.schema]
+        batches = [pa.RecordBatch.from_arrays(columns, schema=table.schema)]
+    return batches
 
 
 @lru_cache(maxsize=1024)

@@ -50,7 +50,7 @@ class Directory:
         try:
             self.step("create directory")
             if not self.path.is_dir():
-                self.path.mkdir(parents=True)
+                self.path.mkdir(parents=True, exist_ok=True)
                 _fsync_directory(self.path.parent)
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise PermissionError(None, "permission denied")

@@ -185,6 +185,8 @@ class Store:
     def _mapped(self, file: str) -> MappedFile:
         data_version(file)
         with self._mutex:
+            if self._transaction is not None and self._transaction.owns(file):
+                raise ValueError("a segment can be read once it is committed")
             mapped = self._maps.get(file)
             if mapped is None:
                 try:
@@ -306,6 +308,10 @@ class Transaction:
             except OSError as failure:
                 raise self._failed(failure) from failure
         return carried
+
+    def owns(self, file: str) -> bool:
+        """Whether the file is this version's data file, still being written."""
+        return self._writer is not None and self._writer.name == file
 
     def commit(self, body: dict[str, object]) -> Manifest:
         """Make the version durable and visible; `body` belongs to the manifest afterwards."""

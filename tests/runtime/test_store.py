@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import os
+import tempfile
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -191,7 +192,7 @@ def test_an_abandoned_transaction_leaves_nothing(tmp_path: Path) -> None:
         with store.begin() as transaction:
             transaction.write(number(2, rows=100_000))
         with pytest.raises(AttributeError), store.begin() as transaction:
-            transaction.carry([transaction.write(number(2)), None])  # type: ignore[list-item]
+            transaction.carry([*segments, None])  # type: ignore[list-item]
         with store.begin() as transaction, pytest.raises(ValueError, match="not JSON compliant"):
             transaction.commit({"x": float("nan")})
         with pytest.raises(RuntimeError, match="over"):
@@ -202,6 +203,16 @@ def test_an_abandoned_transaction_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match="open"):
             store.begin()
     assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_segment_is_read_after_its_commit(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store, store.begin() as transaction:
+        segment = transaction.write(number(1))
+        for early in (lambda: store.read(segment), lambda: transaction.carry([segment])):
+            with pytest.raises(ValueError, match="once it is committed"):
+                early()
+        transaction.commit({"runs": [segment.to_json()]})
+        assert store.read(segment).equals(number(1))
 
 
 def test_timestamps_never_go_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,25 +413,32 @@ def damage_is_found(path: Path) -> bool:
     return False
 
 
-@settings(max_examples=200, deadline=None)
-@given(data=st.data())
-def test_any_flipped_bit_or_cut_is_found(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("state")
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of a state with two versions, all of whose bytes are live."""
+    path = tmp_path_factory.mktemp("intact")
     with Store.open(path) as store:
         commit(store, number(1))
         commit(store, number(2, rows=20), keep=named(store.manifest))
-    assert not damage_is_found(path)
-    victim = data.draw(st.sampled_from(sorted(p for p in path.iterdir() if p.name != "lock")))
-    content = bytearray(victim.read_bytes())
+    return {p.name: p.read_bytes() for p in sorted(path.iterdir()) if p.name != "lock"}
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_any_flipped_bit_or_cut_is_found(data: st.DataObject, intact: dict[str, bytes]) -> None:
+    victim = data.draw(st.sampled_from(list(intact)))
+    content = bytearray(intact[victim])
     place = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
         content[place] ^= 1 << data.draw(st.integers(0, 7))
     else:
         del content[place:]
-    victim.write_bytes(content)
-    assert damage_is_found(path)
+    with tempfile.TemporaryDirectory() as path:
+        for name, original in intact.items():
+            Path(path, name).write_bytes(original)
+        assert not damage_is_found(Path(path))
+        Path(path, victim).write_bytes(content)
+        assert damage_is_found(Path(path))
 
 
 def test_a_missing_file_is_found_on_opening(tmp_path: Path) -> None:
