@@ -1,0 +1,77 @@
+"""From an AST to an evaluator: compile(f(x, y)) = kernel_f(compile(x), compile(y)), or None.
+
+None for any part is None for the whole, so an evaluator never calls Spark.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from spark_incr.plan.types import arrow_type
+from spark_incr.runtime.expressions import (
+    arithmetic,
+    casts,
+    comparison,
+    conditional,
+    literals,
+)
+from spark_incr.runtime.expressions.registry import (
+    Call,
+    Compiled,
+    Evaluate,
+    Settings,
+    Types,
+    rule_of,
+)
+
+# Importing a module of kernels registers them.
+MODULES = (arithmetic, casts, comparison, conditional, literals)
+
+
+def compile_expression(
+    expression: exp.Expression, types: Types, settings: Settings
+) -> Evaluate | None:
+    """An evaluator that equals Spark's evaluation of the expression, or None."""
+    compiled = _compile(expression, types, settings)
+    return None if compiled is None else compiled.evaluate
+
+
+def subexpressions(expression: exp.Expression) -> list[exp.Expression]:
+    """Every node whose type compiling will ask for; none if the expression has no kernel anyway."""
+    found: dict[str, exp.Expression] = {}
+    return list(found.values()) if _collect(expression, found) else []
+
+
+def _collect(node: exp.Expression, found: dict[str, exp.Expression]) -> bool:
+    if isinstance(node, exp.Paren):
+        return _collect(node.this, found)
+    if literals.literal_of(node) is not None:
+        return True
+    rule = rule_of(node)
+    operands = None if rule is None else rule.operands(node)
+    if operands is None or not all(_collect(operand, found) for operand in operands):
+        return False
+    found.setdefault(node.sql("spark"), node)
+    return True
+
+
+def _compile(node: exp.Expression, types: Types, settings: Settings) -> Compiled | None:
+    if isinstance(node, exp.Paren):
+        return _compile(node.this, types, settings)
+    constant = literals.literal_of(node)
+    if constant is not None:
+        return constant
+    rule = rule_of(node)
+    parts = None if rule is None else rule.operands(node)
+    if rule is None or parts is None:
+        return None
+    operands = []
+    for part in parts:
+        operand = _compile(part, types, settings)
+        if operand is None:
+            return None
+        operands.append(operand)
+    spark_type = types(node)
+    if spark_type is None or arrow_type(spark_type) is None:
+        return None
+    return rule.kernel(Call(node, spark_type, tuple(operands), settings))
