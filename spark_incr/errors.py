@@ -1,0 +1,164 @@
+"""Named conditions: what happened, the detail, what to do about it, and where in the SQL.
+
+Every failure a user can meet is raised as an `IncrementalError` whose `condition` is a key of
+`CONDITIONS`. Messages are lower case and carry no full stop; details and hints are sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One entry of the catalogue: a message template and the usual way out."""
+
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a statement, both counted from 1."""
+
+    line: int
+    column: int
+
+
+CONDITIONS: dict[str, Condition] = {
+    # Statements and names
+    "INCR_SYNTAX": Condition("syntax error in an INCREMENTAL statement: {what}"),
+    "INCR_SPARK_ERROR": Condition("Spark rejects the statement: {what}"),
+    "INCR_RELATION_EXISTS": Condition(
+        "relation {name} already exists", "Use IF NOT EXISTS, OR REPLACE, or another name."
+    ),
+    "INCR_RELATION_NOT_FOUND": Condition(
+        "incremental {kind} {name} does not exist", "SHOW INCREMENTAL VIEWS lists what there is."
+    ),
+    "INCR_RELATION_IN_USE": Condition(
+        "{name} is read by {readers}", "Drop those views first, or use CASCADE."
+    ),
+    "INCR_RESERVED_NAME": Condition(
+        "the name {name} is reserved", "Names that begin with __incr_ belong to the engine."
+    ),
+    "INCR_DUPLICATE_COLUMN": Condition(
+        "column {name} appears more than once", "Give each column an alias of its own."
+    ),
+    "INCR_COLUMN_COUNT": Condition("{expected} column names are needed, {actual} are given"),
+    "INCR_TYPE_UNSUPPORTED": Condition("type {type} of column {name} cannot be kept"),
+    # What a view may hold
+    "INCR_UNSUPPORTED": Condition("{what} cannot be maintained incrementally"),
+    "INCR_NONDETERMINISTIC": Condition(
+        "{what} is not deterministic", "A view must give the same rows for the same tables."
+    ),
+    "INCR_FULL_REFUSED": Condition(
+        "the view would need a full recompute per batch: {reason}",
+        "REFRESH POLICY AUTO or FULL allows it.",
+    ),
+    "INCR_READING_DIFFERS": Condition(
+        "this query is read differently by Spark and by the compiler",
+        "Please report the query; writing the marked construct in another way helps.",
+    ),
+    "INCR_SCHEMA_DIFFERS": Condition("the compiled plan gives {actual}, Spark gives {expected}"),
+    # Changes
+    "INCR_DUPLICATE_KEY": Condition(
+        "primary key of {table} already present: {keys}",
+        "Use MERGE or UPDATE to change a row that is there.",
+    ),
+    "INCR_NULL_KEY": Condition("primary key column {column} of {table} is NULL"),
+    "INCR_NOT_NULL": Condition("column {column} of {table} is NOT NULL, but a row has NULL there"),
+    "INCR_ROW_NOT_FOUND": Condition("rows to delete are not in {table}: {rows}"),
+    "INCR_SCHEMA_MISMATCH": Condition("the rows do not fit table {table}: {what}"),
+    "INCR_MERGE_CARDINALITY": Condition(
+        "several source rows match one row of {table}", "Make the source unique on the condition."
+    ),
+    # Evaluation; the texts follow Spark's own conditions of the same name
+    "ARITHMETIC_OVERFLOW": Condition("{what} overflow", "Use a wider type or the try_ function."),
+    "BINARY_ARITHMETIC_OVERFLOW": Condition(
+        "{what} overflow", "Use a wider type or the try_ function."
+    ),
+    "DIVIDE_BY_ZERO": Condition("division by zero", "Use try_divide or NULLIF(divisor, 0)."),
+    "REMAINDER_BY_ZERO": Condition("remainder by zero", "Use try_mod or NULLIF(divisor, 0)."),
+    "NUMERIC_VALUE_OUT_OF_RANGE": Condition("{what} does not fit {type}"),
+    "CAST_INVALID_INPUT": Condition(
+        "the value {value} of type {source} cannot be cast to {target}", "Use try_cast."
+    ),
+    "CAST_OVERFLOW_IN_TABLE_INSERT": Condition("a value of type {what}", "Use try_cast."),
+    "CAST_OVERFLOW": Condition(
+        "the value {value} of type {source} overflows {target}", "Use try_cast."
+    ),
+    # Store
+    "INCR_STATE_LOCKED": Condition(
+        "the state directory {path} is in use by process {pid}",
+        "Stop that process, or use another state directory.",
+    ),
+    "INCR_STATE_CORRUPT": Condition(
+        "state file {file} is damaged: {what}",
+        "Restore the directory from a copy; REFRESH INCREMENTAL VIEW ... FULL rebuilds a view.",
+    ),
+    "INCR_STATE_FORMAT": Condition(
+        "the state has format {found}, this version reads {known}", "Upgrade spark_incr."
+    ),
+    "INCR_STATE_READ_ONLY": Condition("the state directory {path} cannot be written: {what}"),
+    "INCR_STATE_WRITE": Condition(
+        "the state in {path} could not be written: {what}",
+        "The last committed version stands; free the disk or repair it and try again.",
+    ),
+    "INCR_STATE_GONE": Condition(
+        "{what} of the state is no longer kept",
+        "Read the current version; a reader that needs an older one must pin it.",
+    ),
+    "INCR_STATE_NOT_FOUND": Condition("there is no state in {path}"),
+    # Environment
+    "INCR_JAVA_MISSING": Condition(
+        "Java 17 or newer is not found",
+        "Install a JRE, or `pip install 'spark_incr[java]'`, which brings one.",
+    ),
+}
+
+
+class IncrementalError(Exception):
+    """A named condition. `str()` is what a person reads at any door."""
+
+    def __init__(
+        self, condition: str, message: str, detail: str, hint: str, position: Position | None
+    ) -> None:
+        self.condition = condition
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.position = position
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        place = f" (line {self.position.line}, column {self.position.column})" if self.position else ""
+        lines = [f"[{self.condition}] {self.message}{place}"]
+        if self.detail:
+            lines.append(f"DETAIL: {self.detail}")
+        if self.hint:
+            lines.append(f"HINT: {self.hint}")
+        return "\n".join(lines)
+
+
+def error(
+    condition: str,
+    *,
+    detail: str = "",
+    hint: str | None = None,
+    position: Position | None = None,
+    **values: object,
+) -> IncrementalError:
+    """Build the error of a catalogued condition; `values` fill its message.
+
+    >>> print(error("DIVIDE_BY_ZERO"))
+    [DIVIDE_BY_ZERO] division by zero
+    HINT: Use try_divide or NULLIF(divisor, 0).
+    """
+    entry = CONDITIONS[condition]
+    return IncrementalError(
+        condition,
+        entry.message.format(**values),
+        detail,
+        entry.hint if hint is None else hint,
+        position,
+    )

@@ -1,0 +1,42 @@
+"""What is known of a plan's rows: a rule asks for the facts that its law needs."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from spark_incr.plan.nodes import Aggregate, Filter, Join, Node, Project
+from spark_incr.plan.stages import AggregateStage
+
+
+def unique_keys(node: Node) -> frozenset[frozenset[str]]:
+    """Sets of columns that no two rows of the node agree on."""
+    if isinstance(node, (Aggregate, AggregateStage)):
+        return frozenset([frozenset(node.keys)])
+    if isinstance(node, Filter):
+        return unique_keys(node.input)
+    if isinstance(node, Project):
+        renamed = {
+            e.name: name
+            for e, name in zip(node.expressions, node.names, strict=True)
+            if isinstance(e, exp.Column)
+        }
+        return frozenset(
+            frozenset(renamed[c] for c in key)
+            for key in unique_keys(node.input)
+            if all(c in renamed for c in key)
+        )
+    if isinstance(node, Join):
+        return frozenset(a | b for a in unique_keys(node.left) for b in unique_keys(node.right))
+    return frozenset()
+
+
+def determines(node: Node, keys: tuple[str, ...], name: str) -> bool:
+    """Whether rows that agree on the keys agree on the column."""
+    known = set(keys)
+    if name in known or any(key <= known for key in unique_keys(node)):
+        return True
+    if isinstance(node, Project):
+        value = dict(zip(node.names, node.expressions, strict=True))
+        given = {value[k].name for k in keys if isinstance(value[k], exp.Column)}
+        return {c.name for c in value[name].find_all(exp.Column)} <= given
+    return False

@@ -1,0 +1,194 @@
+"""The algebra: relations as trees of frozen nodes.
+
+Each node has a schema whose column names are unique in the whole plan, so an expression refers to
+its input by bare names and can move between nodes without renaming. Keys and arguments of joins
+and aggregates are always columns of the input; what has to be computed is computed by a
+`Project` below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyspark.sql.types as T
+from sqlglot import exp
+
+from spark_incr.plan.types import Schema
+
+
+@dataclass(frozen=True)
+class Node:
+    """A relation."""
+
+    schema: Schema
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.schema)
+
+    def type_of(self, name: str) -> T.DataType:
+        return next(field.type for field in self.schema if field.name == name)
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        """The same node over other inputs of the same schemas."""
+        return self
+
+
+@dataclass(frozen=True)
+class Scan(Node):
+    """The rows of a named relation; `columns` are its columns in the order of the schema."""
+
+    relation: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Single(Node):
+    """One row without columns: the input of a SELECT without FROM."""
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    input: Node
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, input=inputs[0])
+
+
+@dataclass(frozen=True)
+class Project(Unary):
+    """One expression per column of the schema."""
+
+    expressions: tuple[exp.Expression, ...]
+
+
+@dataclass(frozen=True)
+class Filter(Unary):
+    """The rows for which the condition is true."""
+
+    condition: exp.Expression
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """Pairs of rows that agree on the keys; NULL agrees with nothing.
+
+    Keys are pairs of columns of one type. Without keys every pair is in.
+    """
+
+    left: Node
+    right: Node
+    keys: tuple[tuple[str, str], ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, left=inputs[0], right=inputs[1])
+
+
+@dataclass(frozen=True)
+class UnionAll(Node):
+    """The sum of relations whose columns agree in number and type."""
+
+    relations: tuple[Node, ...]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.relations
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, relations=inputs)
+
+
+@dataclass(frozen=True)
+class Call:
+    """An aggregate function over columns of the input.
+
+    `function` is a name of `plan.aggregates.FUNCTIONS`; `parameters` are its constants; rows count
+    only where the column `condition` is true.
+    """
+
+    name: str
+    function: str
+    arguments: tuple[str, ...]
+    type: T.DataType
+    distinct: bool = False
+    condition: str | None = None
+    parameters: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Aggregate(Unary):
+    """One row per key, with the key columns and a column per call.
+
+    A `scalar` aggregate has no key and always one row, also over nothing.
+    """
+
+    keys: tuple[str, ...]
+    calls: tuple[Call, ...]
+    scalar: bool = False
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, inputs first."""
+    for child in node.inputs:
+        yield from walk(child)
+    yield node
+
+
+def rewrite(node: Node, rule: Callable[[Node], Node]) -> Node:
+    """Apply a rule to every node, inputs first."""
+    inputs = tuple(rewrite(child, rule) for child in node.inputs)
+    if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+        node = node.with_inputs(inputs)
+    return rule(node)
+
+
+def column(name: str) -> exp.Column:
+    """A reference to a column of the input."""
+    return exp.Column(this=exp.to_identifier(name, quoted=True))
+
+
+def columns_in(expression: exp.Expression) -> set[str]:
+    """The columns of the input that an expression reads."""
+    return {c.name for c in expression.find_all(exp.Column)}
+
+
+def substitute(
+    expression: exp.Expression, values: dict[str, exp.Expression]
+) -> exp.Expression:
+    """The expression with columns replaced."""
+
+    def change(node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Column) and node.name in values:
+            value = values[node.name]
+            copied = value.copy()
+            return copied if isinstance(copied, (exp.Column, exp.Literal)) else exp.Paren(this=copied)
+        return node
+
+    return expression.transform(change)
+
+
+def conjuncts(condition: exp.Expression) -> list[exp.Expression]:
+    """The conditions that AND joins, in order."""
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        return conjuncts(condition.left) + conjuncts(condition.right)
+    return [condition]
+
+
+def field_names(node: Node) -> list[str]:
+    """The names of a node's own attributes, for printing."""
+    return [f.name for f in fields(node)]

@@ -1,0 +1,125 @@
+"""Names in scope: from what a query writes to the unique columns of the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from spark_incr.errors import IncrementalError, Position, error
+from spark_incr.plan.nodes import column
+from spark_incr.sql.dialect import position_of
+
+
+def folded(name: str) -> str:
+    """Names are compared as Spark compares them: without regard to case."""
+    return name.lower()
+
+
+@dataclass(frozen=True)
+class Visible:
+    """A column that a query may name.
+
+    `starred` columns are what `*` stands for; a column that USING has merged into another is not
+    starred and can be named only with its qualifier.
+    """
+
+    qualifier: tuple[str, ...]
+    name: str
+    column: str
+    starred: bool = True
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns of a FROM clause, in order."""
+
+    columns: tuple[Visible, ...] = ()
+
+    def __add__(self, other: Scope) -> Scope:
+        return Scope(self.columns + other.columns)
+
+    def star(self, qualifier: tuple[str, ...] | None) -> list[Visible]:
+        """What `*` or `qualifier.*` stands for."""
+        if qualifier is None:
+            return [c for c in self.columns if c.starred]
+        return [c for c in self.columns if _qualifies(qualifier, c.qualifier)]
+
+    def find(self, qualifier: tuple[str, ...], name: str) -> list[Visible]:
+        """The columns a name may mean."""
+        return [
+            c
+            for c in self.columns
+            if folded(c.name) == folded(name)
+            and (_qualifies(qualifier, c.qualifier) if qualifier else c.starred)
+        ]
+
+    def hide(self, columns: set[str]) -> Scope:
+        """The scope where these columns are reachable by qualifier only."""
+        return Scope(
+            tuple(replace(c, starred=False) if c.column in columns else c for c in self.columns)
+        )
+
+
+def _qualifies(written: tuple[str, ...], actual: tuple[str, ...]) -> bool:
+    """Whether a written qualifier names a relation: t, or db.t for a relation known as db.t."""
+    tail = actual[-len(written) :] if len(written) <= len(actual) else ()
+    return tuple(map(folded, written)) == tuple(map(folded, tail))
+
+
+@dataclass
+class Names:
+    """A source of column names that are unique in one plan and close to what was written."""
+
+    used: set[str] = field(default_factory=set)
+
+    def fresh(self, hint: str) -> str:
+        name, number = hint, 1
+        while folded(name) in self.used:
+            number += 1
+            name = f"{hint}_{number}"
+        self.used.add(folded(name))
+        return name
+
+
+def resolve_column(
+    node: exp.Column, scope: Scope, aliases: dict[str, exp.Expression]
+) -> exp.Expression:
+    """The plan's expression for a column as written: a column, a field of a struct, or an alias.
+
+    Parts are tried as relation, column and fields in this order, the longest relation first, as
+    Spark does; an alias of the SELECT list counts only where no column has the name.
+    """
+    parts = [part.name for part in node.parts]
+    for split in range(len(parts) - 1, -1, -1):
+        qualifier, name, rest = tuple(parts[:split]), parts[split], parts[split + 1 :]
+        found = scope.find(qualifier, name)
+        if len({c.column for c in found}) > 1:
+            raise _ambiguous(node, name)
+        if found:
+            return _fields(column(found[0].column), rest)
+    if folded(parts[0]) in aliases:
+        return _fields(exp.Paren(this=aliases[folded(parts[0])].copy()), parts[1:])
+    raise error(
+        "INCR_UNSUPPORTED",
+        what=f"the name {'.'.join(parts)}",
+        detail="It is not a column of the FROM clause of its own query.",
+        hint="",
+        position=position_of(node),
+    )
+
+
+def _fields(base: exp.Expression, names: list[str]) -> exp.Expression:
+    for name in names:
+        base = exp.Dot(this=base, expression=exp.to_identifier(name, quoted=True))
+    return base
+
+
+def _ambiguous(node: exp.Expression, name: str) -> IncrementalError:
+    place: Position | None = position_of(node)
+    return error(
+        "INCR_UNSUPPORTED",
+        what=f"the ambiguous name {name}",
+        hint="Write the relation before the column.",
+        position=place,
+    )

@@ -1,0 +1,98 @@
+"""Runs packs of rules over a plan.
+
+A rule is a function `rule(node, context) -> node` that is applied to every node, inputs first. A
+pack is applied once or until nothing changes. After each rule the plan is validated, so a rule
+that breaks it is named by the failure. `SPARK_INCR_TRACE=rules` prints each effective rewrite.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from spark_incr.plan.build import Analyzer
+from spark_incr.plan.nodes import Filter, Join, Node, Project, UnionAll, columns_in, rewrite, walk
+from spark_incr.plan.scope import Names
+
+_LIMIT = 50
+
+
+@dataclass(frozen=True)
+class Context:
+    """What rules may ask: Spark's types, and column names that are free."""
+
+    analyzer: Analyzer
+    names: Names
+
+
+Rule = Callable[[Node, Context], Node]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Rules that belong together, in order."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    once: bool = False
+
+
+def run_packs(plan: Node, packs: tuple[Pack, ...], context: Context) -> Node:
+    """The plan after all packs."""
+    for pack in packs:
+        for _ in range(1 if pack.once else _LIMIT):
+            before = plan
+            for rule in pack.rules:
+                changed = rewrite(plan, lambda node, rule=rule: rule(node, context))  # type: ignore[misc]
+                if changed != plan:
+                    _trace(pack, rule, plan, changed)
+                    validate(changed, rule.__name__)
+                    if changed.names != plan.names:
+                        raise AssertionError(f"{rule.__name__} changed the columns of the result")
+                plan = changed
+            if plan == before:
+                break
+    return plan
+
+
+def validate(plan: Node, rule: str) -> None:
+    """Every expression reads columns that its input has, and names are unique in each node."""
+    for node in walk(plan):
+        if len(set(node.names)) != len(node.names):
+            raise AssertionError(f"{rule}: {type(node).__name__} has two columns of one name")
+        expressions: tuple[exp.Expression, ...] = ()
+        if isinstance(node, Project):
+            expressions = node.expressions
+        elif isinstance(node, Filter):
+            expressions = (node.condition,)
+        available = {name for child in node.inputs for name in child.names}
+        for expression in expressions:
+            if missing := columns_in(expression) - available:
+                raise AssertionError(f"{rule}: {type(node).__name__} lacks {sorted(missing)}")
+        if isinstance(node, Join) and any(
+            node.left.type_of(a) != node.right.type_of(b) for a, b in node.keys
+        ):
+            raise AssertionError(f"{rule}: join keys differ in type")
+        if isinstance(node, UnionAll) and any(
+            [f.type for f in child.schema] != [f.type for f in node.schema]
+            for child in node.relations
+        ):
+            raise AssertionError(f"{rule}: union of different types")
+
+
+def _trace(pack: Pack, rule: Rule, before: Node, after: Node) -> None:
+    if "rules" not in os.environ.get("SPARK_INCR_TRACE", ""):
+        return
+    from spark_incr.plan.explain import explain_plan
+
+    left, right = explain_plan(before).splitlines(), explain_plan(after).splitlines()
+    width = max(map(len, left), default=0)
+    print(f"--- {pack.name}: {rule.__name__}", file=sys.stderr)
+    for i in range(max(len(left), len(right))):
+        a = left[i] if i < len(left) else ""
+        b = right[i] if i < len(right) else ""
+        print(f"{a:<{width}} {'|' if a == b else '!'} {b}", file=sys.stderr)

@@ -1,0 +1,75 @@
+"""σ moves towards the scans.
+
+    σp(π(R)) = π(σp'(R))            p' is p over the columns of R
+    σp∧q(L ⋈ R) = σp(L) ⋈ σq(R)      where p reads only L and q only R
+    σp(A ⊎ B) = σp(A) ⊎ σp(B)
+    σp(γk(R)) = γk(σp(R))            where p reads only k, and k is not empty
+
+A filter below state keeps rows out of the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from spark_incr.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    UnionAll,
+    column,
+    columns_in,
+    conjuncts,
+    substitute,
+)
+from spark_incr.rules.executor import Context
+
+
+def push_filters(node: Node, context: Context) -> Node:
+    if not isinstance(node, Filter):
+        return node
+    below = node.input
+    parts = conjuncts(node.condition)
+    if isinstance(below, Filter):
+        return filtered(below.input, [*conjuncts(below.condition), *parts])
+    if isinstance(below, Project):
+        values = dict(zip(below.names, below.expressions, strict=True))
+        moved = [substitute(part, values) for part in parts]
+        return below.with_inputs((filtered(below.input, moved),))
+    if isinstance(below, UnionAll):
+        inputs = []
+        for relation in below.relations:
+            renamed = {a: column(b) for a, b in zip(below.names, relation.names, strict=True)}
+            inputs.append(filtered(relation, [substitute(part, dict(renamed)) for part in parts]))
+        return below.with_inputs(tuple(inputs))
+    if isinstance(below, Join):
+        left = [p for p in parts if columns_in(p) and columns_in(p) <= set(below.left.names)]
+        right = [p for p in parts if columns_in(p) and columns_in(p) <= set(below.right.names)]
+        rest = [p for p in parts if p not in left and p not in right]
+        if left or right:
+            joined = below.with_inputs((filtered(below.left, left), filtered(below.right, right)))
+            return filtered(joined, rest)
+    if isinstance(below, Aggregate) and below.keys:
+        keys = [p for p in parts if columns_in(p) and columns_in(p) <= set(below.keys)]
+        if keys:
+            rest = [p for p in parts if p not in keys]
+            return filtered(below.with_inputs((filtered(below.input, keys),)), rest)
+    return node
+
+
+def filtered(node: Node, conditions: Sequence[exp.Expression]) -> Node:
+    """The rows of a node for which all conditions hold."""
+    if not conditions:
+        return node
+    condition = conditions[0]
+    for part in conditions[1:]:
+        condition = exp.And(this=_operand(condition), expression=_operand(part))
+    return Filter(node.schema, node, condition)
+
+
+def _operand(condition: exp.Expression) -> exp.Expression:
+    return exp.Paren(this=condition) if isinstance(condition, exp.Or) else condition

@@ -1,0 +1,172 @@
+"""Answers: from the accumulators of a group to the value that Spark would give.
+
+An answer narrows a sum to the result's type and raises what Spark raises where it does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyspark.sql.types as T
+
+from spark_incr.errors import error
+from spark_incr.plan.stages import Answer
+from spark_incr.plan.types import FLOATS, arrow_type
+from spark_incr.runtime.columns import Bools, Ints, from_values
+from spark_incr.runtime.sums import (
+    Floats,
+    Vector,
+    central_moment,
+    float_total,
+    wide_to_float,
+    wide_to_python,
+)
+
+State = Sequence[Vector]
+_DECIMAL_STORAGE = np.dtype([("low", np.uint64), ("high", np.int64)])
+
+
+def _int_column(data: Vector, valid: Bools, answer: Answer) -> pa.Array:
+    kind = arrow_type(answer.type)
+    assert kind is not None
+    return from_values(data.astype(kind.to_pandas_dtype()), valid, kind)
+
+
+def _double_column(data: Floats, valid: Bools) -> pa.Array:
+    return from_values(np.where(valid, data, 0.0), valid, pa.float64())
+
+
+def _python_decimals(unscaled: Any, valid: Bools, decimal: T.DecimalType, what: str) -> pa.Array:
+    """Unscaled Python integers as a decimal column; what exceeds its precision is an overflow."""
+    limit = 10**decimal.precision
+    storage = np.zeros(len(unscaled), dtype=_DECIMAL_STORAGE)
+    for i in np.flatnonzero(valid):
+        number = int(unscaled[i])
+        if abs(number) >= limit:
+            raise error("ARITHMETIC_OVERFLOW", what=what)
+        storage["low"][i] = number & 0xFFFFFFFFFFFFFFFF
+        storage["high"][i] = number >> 64
+    return from_values(storage, valid, pa.decimal128(decimal.precision, decimal.scale))
+
+
+def _narrow_decimals(unscaled: Ints, valid: Bools, decimal: T.DecimalType, what: str) -> pa.Array:
+    """Unscaled 64-bit integers as a decimal column."""
+    if decimal.precision < 19 and (np.abs(unscaled[valid]) >= 10**decimal.precision).any():
+        raise error("ARITHMETIC_OVERFLOW", what=what)
+    storage = np.zeros(len(unscaled), dtype=_DECIMAL_STORAGE)
+    storage["low"] = unscaled.view(np.uint64)
+    storage["high"] = unscaled >> 63
+    return from_values(storage, valid, pa.decimal128(decimal.precision, decimal.scale))
+
+
+def _is_narrow(state: State) -> bool:
+    return bool((state[1] == state[0] >> 63).all())
+
+
+def _count(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+    return from_values(states[0][0], None, pa.int64())
+
+
+def _sum(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+    state, (count,) = states
+    valid = count > 0
+    if isinstance(answer.source, FLOATS):
+        return _double_column(float_total(state), valid)
+    if isinstance(answer.type, T.DecimalType):
+        if _is_narrow(state):
+            return _narrow_decimals(state[0], valid, answer.type, "decimal sum")
+        return _python_decimals(wide_to_python(state), valid, answer.type, "decimal sum")
+    if len(state) == 2 and ansi and not _is_narrow([s[valid] for s in state]):
+        raise error("ARITHMETIC_OVERFLOW", what="bigint sum", hint="Use try_sum or a wider type.")
+    return _int_column(state[0], valid, answer)
+
+
+def _average(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+    state, (count,) = states
+    valid = count > 0
+    divisor = np.where(valid, count, 1)
+    if isinstance(answer.type, T.DecimalType) and isinstance(answer.source, T.DecimalType):
+        factor = 10 ** (answer.type.scale - answer.source.scale)
+        if _is_narrow(state) and int(np.abs(state[0]).max(initial=0)) * factor < 1 << 61:
+            scaled = np.abs(state[0]) * factor
+            rounded = (scaled * 2 + divisor) // (divisor * 2)
+            return _narrow_decimals(
+                np.where(state[0] < 0, -rounded, rounded), valid, answer.type, "decimal avg"
+            )
+        exact = wide_to_python(state) * factor
+        size = np.abs(exact)
+        rounded_exact = (size * 2 + divisor.astype(object)) // (divisor.astype(object) * 2)
+        return _python_decimals(
+            np.where(state[1] < 0, -rounded_exact, rounded_exact), valid, answer.type, "decimal avg"
+        )
+    if isinstance(answer.source, FLOATS):
+        total = float_total(state)
+    else:
+        total = wide_to_float(state) if len(state) == 2 else state[0].astype(np.float64)
+    return _double_column(total / divisor, valid)
+
+
+def _variance(sample: int, root: bool) -> Callable[[Answer, Sequence[State], bool], pa.Array]:
+    def answer_variance(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+        (count,), x, xx = states
+        valid = count > sample
+        n = np.where(count > 0, count, 1).astype(np.float64)
+        moment = np.maximum(central_moment(n, x, x, xx), 0.0)
+        result = moment / np.where(valid, n - sample, 1.0)
+        return _double_column(np.sqrt(result) if root else result, valid)
+
+    return answer_variance
+
+
+def _covariance(sample: int) -> Callable[[Answer, Sequence[State], bool], pa.Array]:
+    def answer_covariance(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+        (count,), x, y, xy, _, _ = states
+        valid = count > sample
+        n = np.where(count > 0, count, 1).astype(np.float64)
+        return _double_column(central_moment(n, x, y, xy) / np.where(valid, n - sample, 1.0), valid)
+
+    return answer_covariance
+
+
+def _correlation(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+    (count,), x, y, xy, xx, yy = states
+    n = np.where(count > 0, count, 1).astype(np.float64)
+    with np.errstate(all="ignore"):
+        spread = np.sqrt(central_moment(n, x, x, xx) * central_moment(n, y, y, yy))
+        result = central_moment(n, x, y, xy) / spread
+    return _double_column(result, count > 1)
+
+
+def _bool_and(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+    (true,), (count,) = states
+    return from_values(true == count, count > 0, pa.bool_())
+
+
+def _bool_or(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+    (true,), (count,) = states
+    return from_values(true > 0, count > 0, pa.bool_())
+
+
+def _bit_xor(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
+    (bits,), (count,) = states
+    return _int_column(bits, count > 0, answer)
+
+
+ANSWERS: dict[str, Callable[[Answer, Sequence[State], bool], pa.Array]] = {
+    "count": _count,
+    "sum": _sum,
+    "avg": _average,
+    "var_pop": _variance(0, False),
+    "var_samp": _variance(1, False),
+    "stddev_pop": _variance(0, True),
+    "stddev_samp": _variance(1, True),
+    "covar_pop": _covariance(0),
+    "covar_samp": _covariance(1),
+    "corr": _correlation,
+    "bool_and": _bool_and,
+    "bool_or": _bool_or,
+    "bit_xor": _bit_xor,
+}

@@ -1,0 +1,347 @@
+"""Arrangement: the state of a stage, indexed by its lineage.
+
+An arrangement maps an *identity* (the lineage, possibly extended by more columns) to the other
+columns of a row; at any version each identity has at most one live row. It is a spine of immutable
+runs, each an Arrow table sorted by a 64-bit hash of the identity. A change replaces rows: the old
+ones are stamped with the version in which they died, the new ones become one more small run, so a
+batch costs O(Δ) to write and O(Δ log n) to look up. Runs merge geometrically, newest first, and
+drop what is dead; a merge reads and writes O(Δ log n) rows amortised.
+
+Readers hold a `Snapshot`: runs never change, and a row that died after the reader's version is
+still live for it.
+
+Where the identity extends the lineage, the hash is made of 40 bits of the lineage and 24 bits of
+the rest: a range of hashes is a lineage, one hash is a row of it. Both look-ups are binary searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_incr.runtime.columns import (
+    Bools,
+    Hashes,
+    Ints,
+    arrays,
+    from_values,
+    is_fixed,
+    single,
+    validity,
+    values,
+)
+from spark_incr.runtime.keys import equal_columns, hash_columns
+
+HASH = "__incr_h"
+KILLED_RUN = "__incr_run"
+KILLED_ROW = "__incr_row"
+_FOREVER = np.iinfo(np.int64).max
+_REST_BITS = np.uint64(24)
+_REST_MASK = np.uint64((1 << 24) - 1)
+# A run is merged into its elder unless the elder is this many times larger.
+_GEOMETRIC_RATIO = 4
+
+_KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of an arrangement: the lineage, what completes the identity, and the rest."""
+
+    schema: pa.Schema
+    lineage: tuple[str, ...]
+    identity: tuple[str, ...]
+
+    @property
+    def extended(self) -> bool:
+        return len(self.identity) > len(self.lineage)
+
+    def hashes(self, rows: pa.Table) -> Hashes:
+        """The sort key of each row."""
+        lineage = hash_columns(arrays(rows, self.lineage), rows.num_rows)
+        if not self.extended:
+            return lineage
+        rest = hash_columns(arrays(rows, self.identity[len(self.lineage) :]), rows.num_rows)
+        return (lineage & ~_REST_MASK) | (rest >> (np.uint64(64) - _REST_BITS))
+
+
+@dataclass
+class Run:
+    """Rows sorted by hash, and the rows of older runs that they replace.
+
+    `died` is the version from which each row is no longer there; it only ever gains stamps.
+    """
+
+    number: int
+    rows: pa.Table
+    hashes: Hashes
+    kills: pa.Table
+    dead: int = 0
+    died: Ints | None = None
+
+    @property
+    def live(self) -> int:
+        return len(self.hashes) - self.dead
+
+    def alive(self, version: int) -> Bools | None:
+        """True where a row is there at the version; None where all are."""
+        return None if self.died is None else self.died > version
+
+    def kill(self, positions: Ints, version: int) -> None:
+        if self.died is None:
+            self.died = np.full(len(self.hashes), _FOREVER, dtype=np.int64)
+        self.died[positions] = version
+        self.dead += len(positions)
+
+    def revive(self, positions: Ints) -> None:
+        assert self.died is not None
+        self.died[positions] = _FOREVER
+        self.dead -= len(positions)
+
+    def live_rows(self, version: int) -> tuple[pa.Table, Hashes]:
+        mask = self.alive(version)
+        if mask is None:
+            return self.rows, self.hashes
+        return self.rows.filter(from_values(mask, None, pa.bool_())), self.hashes[mask]
+
+
+@dataclass(frozen=True)
+class Located:
+    """Matches of probes in an arrangement: probe number, run (index in the spine), row."""
+
+    probe: Ints
+    run: Ints
+    row: Ints
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An arrangement as of one version."""
+
+    layout: Layout
+    runs: tuple[Run, ...]
+    version: int
+
+    def rows(self) -> pa.Table:
+        """All live rows."""
+        parts = [run.live_rows(self.version)[0] for run in self.runs]
+        return pa.concat_tables(parts) if parts else self.layout.schema.empty_table()
+
+    def count(self) -> int:
+        total = 0
+        for run in self.runs:
+            mask = run.alive(self.version)
+            total += len(run.hashes) if mask is None else int(mask.sum())
+        return total
+
+    def nbytes(self) -> int:
+        return sum(run.rows.nbytes + run.hashes.nbytes for run in self.runs)
+
+    def _candidates(self, run: Run, low: Hashes, high: Hashes | None) -> tuple[Ints, Ints]:
+        first = np.searchsorted(run.hashes, low, "left")
+        last = np.searchsorted(run.hashes, low if high is None else high, "right")
+        counts = last - first
+        probes = np.repeat(np.arange(len(low)), counts)
+        ends = np.cumsum(counts)
+        rows = np.arange(len(probes)) + np.repeat(first - (ends - counts), counts)
+        mask = run.alive(self.version)
+        if mask is not None and len(rows):
+            keep = mask[rows]
+            probes, rows = probes[keep], rows[keep]
+        return probes, rows
+
+    def _locate(
+        self, names: Sequence[str], keys: Sequence[pa.Array], low: Hashes, high: Hashes | None
+    ) -> Located:
+        found: list[tuple[Ints, int, Ints]] = []
+        for index, run in enumerate(self.runs):
+            probes, rows = self._candidates(run, low, high)
+            if not len(rows):
+                continue
+            same = equal_columns(
+                [single(run.rows.column(n)).take(rows) for n in names],
+                [k.take(probes) for k in keys],
+                len(rows),
+            )
+            if not same.all():
+                probes, rows = probes[same], rows[same]
+            found.append((probes, index, rows))
+        if not found:
+            nothing = np.zeros(0, dtype=np.int64)
+            return Located(nothing, nothing, nothing)
+        return Located(
+            np.concatenate([p for p, _, _ in found]),
+            np.concatenate([np.full(len(r), i, dtype=np.int64) for _, i, r in found]),
+            np.concatenate([r for _, _, r in found]),
+        )
+
+    def find(self, keys: pa.Table, hashes: Hashes) -> Located:
+        """The live row of each identity, if there is one."""
+        names = self.layout.identity
+        return self._locate(names, arrays(keys, names), hashes, None)
+
+    def find_lineage(self, keys: Sequence[pa.Array], length: int) -> Located:
+        """All live rows of each lineage."""
+        low = hash_columns(keys, length)
+        high = None
+        if self.layout.extended:
+            low = low & ~_REST_MASK
+            high = low | _REST_MASK
+        return self._locate(self.layout.lineage, keys, low, high)
+
+    def gather(self, located: Located, names: Sequence[str]) -> list[pa.Array]:
+        """The named columns of located rows, in the order of `located`."""
+        return [self._gather_column(located, name) for name in names]
+
+    def _gather_column(self, located: Located, name: str) -> pa.Array:
+        kind = self.layout.schema.field(name).type
+        parts: list[pa.Array] = []
+        for index, run in enumerate(self.runs):
+            # Located rows come run by run, so concatenation keeps their order.
+            low, high = np.searchsorted(located.run, [index, index + 1])
+            if low < high:
+                parts.append(single(run.rows.column(name)).take(located.row[low:high]))
+        if not parts:
+            return pa.array([], kind)
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+    def aligned(self, located: Located, names: Sequence[str], length: int) -> list[pa.Array]:
+        """The named columns of located rows, one per probe; NULL where a probe found nothing."""
+        gathered = self.gather(located, names)
+        if len(located.probe) == length and (length < 2 or (np.diff(located.probe) > 0).all()):
+            return gathered
+        return [scatter(column, located.probe, length) for column in gathered]
+
+
+def scatter(column: pa.Array, positions: Ints, length: int) -> pa.Array:
+    """A column of the given length with the values at the positions and NULL elsewhere."""
+    if is_fixed(column.type):
+        data = values(column)
+        result: npt.NDArray[Any] = np.zeros(length, dtype=data.dtype)
+        valid = np.zeros(length, dtype=np.bool_)
+        result[positions] = data
+        present = validity(column)
+        valid[positions] = True if present is None else present
+        return from_values(result, valid, column.type)
+    index = np.zeros(length, dtype=np.int64)
+    found = np.zeros(length, dtype=np.bool_)
+    index[positions] = np.arange(len(positions))
+    found[positions] = True
+    return column.take(from_values(index, found, pa.int64()))
+
+
+@dataclass
+class Arrangement:
+    """The writable spine. One batch is applied between `begin` and `publish` or `rollback`."""
+
+    layout: Layout
+    version: int = 0
+    runs: tuple[Run, ...] = ()
+    _next_number: int = 0
+    _published: tuple[Run, ...] = ()
+    _killed: list[tuple[Run, Ints]] = field(default_factory=list)
+
+    def begin(self, version: int) -> None:
+        """Start a version; look-ups see its changes as they are made."""
+        self.version = version
+        self._published = self.runs
+        self._killed = []
+
+    def rollback(self, version: int) -> None:
+        """Undo everything since `begin`."""
+        for run, positions in self._killed:
+            run.revive(positions)
+        self._killed = []
+        self.runs = self._published
+        self.version = version
+
+    @property
+    def dirty(self) -> bool:
+        return self.runs is not self._published
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.layout, self.runs, self.version)
+
+    def replace(self, dead: Located, rows: pa.Table, hashes: Hashes) -> None:
+        """Take located rows out and put rows in; their identities must not be live."""
+        if not len(dead.row) and not rows.num_rows:
+            return
+        numbers: list[Ints] = []
+        positions: list[Ints] = []
+        for index, run in enumerate(self.runs):
+            low, high = np.searchsorted(dead.run, [index, index + 1])
+            if low < high:
+                at = dead.row[low:high]
+                run.kill(at, self.version)
+                self._killed.append((run, at))
+                numbers.append(np.full(len(at), run.number, dtype=np.int64))
+                positions.append(at)
+        kills = _KILLS_SCHEMA.empty_table()
+        if numbers:
+            kills = pa.table(
+                [np.concatenate(numbers), np.concatenate(positions)], schema=_KILLS_SCHEMA
+            )
+        order = np.argsort(hashes, kind="stable")
+        if not (np.diff(order) == 1).all():
+            rows, hashes = rows.take(order), hashes[order]
+        self._push(Run(self._take_number(), rows.combine_chunks(), hashes, kills))
+
+    def _take_number(self) -> int:
+        self._next_number += 1
+        return self._next_number
+
+    def _push(self, run: Run) -> None:
+        runs = [*self.runs, run]
+        first = len(runs) - 1
+        weight = run.live + run.kills.num_rows
+        while first > 0 and (
+            weight * _GEOMETRIC_RATIO >= runs[first - 1].live
+            or runs[first - 1].dead * 2 > len(runs[first - 1].hashes)
+        ):
+            first -= 1
+            weight += runs[first].live + runs[first].kills.num_rows
+        if first < len(runs) - 1:
+            runs[first:] = [self._merged(runs[first:])]
+        self.runs = tuple(runs)
+
+    def _merged(self, runs: Sequence[Run]) -> Run:
+        """One run in place of several neighbours: live rows only, and kills of elder runs only."""
+        parts = [run.live_rows(self.version) for run in runs]
+        hashes = np.concatenate([h for _, h in parts])
+        order = np.argsort(hashes, kind="stable")
+        rows = pa.concat_tables([t for t, _ in parts]).combine_chunks().take(order)
+        kills = pa.concat_tables([run.kills for run in runs]).combine_chunks()
+        elder = values(single(kills.column(KILLED_RUN))) < runs[0].number
+        kills = kills.filter(from_values(elder, None, pa.bool_()))
+        return Run(self._take_number(), rows.combine_chunks(), hashes[order], kills)
+
+    @staticmethod
+    def restore(
+        layout: Layout, version: int, stored: Sequence[tuple[int, pa.Table, pa.Table]]
+    ) -> Arrangement:
+        """An arrangement from its stored runs: number, rows with their hash, kills."""
+        result = Arrangement(layout, version)
+        runs: list[Run] = []
+        for number, table, kills in stored:
+            hashes = values(single(table.column(HASH))).view(np.uint64)
+            run = Run(number, table.drop_columns([HASH]), hashes, kills)
+            killed_run = values(single(kills.column(KILLED_RUN)))
+            killed_row = values(single(kills.column(KILLED_ROW)))
+            for elder in runs:
+                at = killed_row[killed_run == elder.number]
+                if len(at):
+                    elder.kill(at, version)
+            runs.append(run)
+        result.runs = result._published = tuple(runs)
+        result._next_number = max((r.number for r in runs), default=0)
+        return result
+
+
+def stored_rows(run: Run) -> pa.Table:
+    """A run's rows as they are written: with their hash."""
+    return run.rows.add_column(0, HASH, from_values(run.hashes.view(np.int64), None, pa.int64()))

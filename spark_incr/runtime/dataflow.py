@@ -1,0 +1,102 @@
+"""A view's plan as operators: a change of the relations in, the change of the view out.
+
+Operators are numbered inputs first, so the arrangements of one plan always have the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from spark_incr.plan.nodes import Filter, Join, Node, Project, Scan, Single, UnionAll, walk
+from spark_incr.plan.stages import AggregateStage
+from spark_incr.plan.types import arrow_schema
+from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.changes import consolidate, empty
+from spark_incr.runtime.evaluation import Evaluator
+from spark_incr.runtime.operators.aggregate import AggregateOperator
+from spark_incr.runtime.operators.join import JoinOperator
+from spark_incr.runtime.operators.linear import (
+    FilterOperator,
+    ProjectOperator,
+    ScanOperator,
+    SingleOperator,
+    UnionOperator,
+)
+
+_Operator = (
+    AggregateOperator
+    | JoinOperator
+    | FilterOperator
+    | ProjectOperator
+    | ScanOperator
+    | SingleOperator
+    | UnionOperator
+)
+
+
+def _operator(node: Node, evaluator: Evaluator) -> _Operator:
+    match node:
+        case Scan():
+            return ScanOperator(node)
+        case Single():
+            return SingleOperator()
+        case Project():
+            return ProjectOperator(node, evaluator)
+        case Filter():
+            return FilterOperator(node, evaluator)
+        case UnionAll():
+            return UnionOperator(node)
+        case Join():
+            return JoinOperator(node)
+        case AggregateStage():
+            return AggregateOperator(node, evaluator.settings.ansi)
+    raise AssertionError(f"no operator for {type(node).__name__}")
+
+
+@dataclass
+class Dataflow:
+    """The operators of one plan and their state."""
+
+    plan: Node
+    evaluator: Evaluator
+    relations: frozenset[str] = field(init=False)
+    arrangements: dict[str, Arrangement] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._nodes = list(walk(self.plan))
+        self._operators = [_operator(node, self.evaluator) for node in self._nodes]
+        self.relations = frozenset(n.relation for n in self._nodes if isinstance(n, Scan))
+        self.arrangements = {
+            f"{number}.{name}": arrangement
+            for number, operator in enumerate(self._operators)
+            for name, arrangement in operator.arrangements.items()
+        }
+
+    def stage_arrangements(self, number: int) -> dict[str, Arrangement]:
+        """The state of the operator of the numbered node."""
+        return self._operators[number].arrangements
+
+    def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
+        """The change of the view; `start` is its first batch, where what is there without any
+        input (the row of a scalar aggregate) comes into being."""
+        position = iter(range(len(self._nodes)))
+
+        def run(node: Node) -> pa.Table:
+            inputs = [run(child) for child in node.inputs]
+            operator = self._operators[next(position)]
+            if isinstance(operator, ScanOperator):
+                assert isinstance(node, Scan)
+                change = changes.get(node.relation)
+                return empty(operator.schema) if change is None else operator.apply(change)
+            if isinstance(operator, SingleOperator):
+                return operator.start() if start else empty(operator.schema)
+            if not start and not any(batch.num_rows for batch in inputs):
+                return empty(operator.schema)
+            return operator.apply(*inputs)
+
+        return consolidate(run(self.plan))
+
+

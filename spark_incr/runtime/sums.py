@@ -1,0 +1,264 @@
+"""Sums that can be undone: h(Δ) of each additive monoid, and its ⊗.
+
+Law: adding a batch and then its negation leaves the state as it was, bit for bit, whatever the
+order of rows. Each sum is kept wider than its result, so that nothing is rounded or wraps on the
+way; the answer narrows it and raises what Spark raises.
+
+- `integer`: 64 bits, for values of at most 32 bits;
+- `wide`: 128 bits in two columns, for bigint and the unscaled values of decimals;
+- `float`: a non-overlapping expansion of three doubles, two more for values whose sum could
+  overflow (scaled down by 2**128), and counts of NaN, Infinity and -Infinity.
+- `xor`: 64 bits, each value counted modulo 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_incr.errors import error
+from spark_incr.runtime.columns import Ints
+from spark_incr.runtime.keys import Groups
+
+Floats = npt.NDArray[np.float64]
+Vector = npt.NDArray[Any]
+_LOW32 = np.int64(0xFFFFFFFF)
+_BIG = 2.0**960
+_BIG_SCALE = 2.0**-128
+_SPLITTER = 134217729.0
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """A state of several plain columns, how a batch maps into it, and how two states combine."""
+
+    dtypes: tuple[str, ...]
+    homomorphism: Callable[[Sequence[Vector], Ints, Groups], list[Vector]]
+    merge: Callable[[Sequence[Vector], Sequence[Vector]], list[Vector]]
+
+
+def _integer_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
+    product = weight
+    for term in terms:
+        product = product * term.astype(np.int64)
+    return [groups.total(product)]
+
+
+def _integer_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]:
+    return [state[0] + delta[0]]
+
+
+def _split(low: npt.NDArray[np.uint64], high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    signed = low.view(np.int64)
+    return signed & _LOW32, (signed >> 32) & _LOW32, high & _LOW32, high >> 32
+
+
+def _wide_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
+    (term,) = terms
+    if term.dtype.names:
+        low, high = np.ascontiguousarray(term["low"]), np.ascontiguousarray(term["high"])
+        narrow = bool((high == low.view(np.int64) >> 63).all())
+    else:
+        low, high = term.astype(np.int64).view(np.uint64), term.astype(np.int64) >> 63
+        narrow = True
+    total_weight = int(np.abs(weight).sum())
+    if narrow:
+        signed = low.view(np.int64)
+        largest = max(int(signed.max(initial=0)), -int(signed.min(initial=0)))
+        if largest * max(total_weight, 1) < 1 << 62:
+            total = groups.total(signed * weight)
+            return [total, total >> 63]
+    limbs = [groups.total(limb * weight) for limb in _split(low, high)]
+    carry = np.zeros(groups.count, dtype=np.int64)
+    parts: list[Ints] = []
+    for limb in limbs[:3]:
+        whole = limb + carry
+        parts.append(whole & _LOW32)
+        carry = whole >> 32
+    top = limbs[3] + carry
+    return [parts[0] | (parts[1] << 32), parts[2] | (top << 32)]
+
+
+def _wide_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]:
+    low = state[0].view(np.uint64) + delta[0].view(np.uint64)
+    carry = (low < state[0].view(np.uint64)).astype(np.int64)
+    high = state[1] + delta[1] + carry
+    if (((state[1] ^ high) & (delta[1] ^ high)) < 0).any():
+        raise error("ARITHMETIC_OVERFLOW", what="sum")
+    return [low.view(np.int64), high]
+
+
+def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    p = a * b
+    c = _SPLITTER * a
+    a_high = c - (c - a)
+    a_low = a - a_high
+    c = _SPLITTER * b
+    b_high = c - (c - b)
+    b_low = b - b_high
+    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _expansion_add(a: Sequence[Floats], b: Sequence[Floats]) -> list[Floats]:
+    """Add two expansions of one length, rounding only below the last component."""
+    result = list(a)
+    for component in b:
+        carry = component
+        for i in range(len(result)):
+            result[i], carry = _two_sum(result[i], carry)
+    for _ in range(2):
+        for i in range(len(result) - 1):
+            result[i], result[i + 1] = _two_sum(result[i], result[i + 1])
+    return result
+
+
+def _tree_total(rows: list[Floats], groups: Groups) -> list[Floats]:
+    """Sum expansions within groups, pairing neighbours until one is left per group."""
+    rows = [r[groups.order] for r in rows]
+    sizes = groups.sizes()
+    while len(sizes) and sizes.max() > 1:
+        starts = np.cumsum(sizes) - sizes
+        rank = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
+        even = np.flatnonzero(rank % 2 == 0)
+        paired = np.repeat(sizes, sizes)[even] > rank[even] + 1
+        left = even[paired]
+        combined = _expansion_add([r[left] for r in rows], [r[left + 1] for r in rows])
+        for r, c in zip(rows, combined, strict=True):
+            r[left] = c
+        rows = [r[even] for r in rows]
+        sizes = (sizes + 1) // 2
+    return rows
+
+
+def _float_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
+    with np.errstate(all="ignore"):
+        value = terms[0].astype(np.float64)
+        error_term = np.zeros_like(value)
+        for term in terms[1:]:
+            factor = term.astype(np.float64)
+            product, residue = _two_product(value, factor)
+            error_term = np.where(np.isfinite(residue), residue, 0.0) + error_term * factor
+            value = product
+        counts = [
+            groups.total(np.where(mask, weight, 0))
+            for mask in (np.isnan(value), value == np.inf, value == -np.inf)
+        ]
+        finite = np.isfinite(value)
+        value = np.where(finite, value, 0.0)
+        error_term = np.where(finite, error_term, 0.0)
+        factor = weight.astype(np.float64)
+        big = np.abs(value) >= _BIG
+        scaled = np.where(big, value * _BIG_SCALE, 0.0)
+        value = np.where(big, 0.0, value)
+        if (np.abs(weight) == 1).all():
+            first, second = value * factor, error_term * factor
+        else:
+            first, second = _two_product(value, factor)
+            second = second + error_term * factor
+        zero = np.zeros_like(first)
+        sums = _tree_total([first, second, zero], groups)
+        if big.any():
+            bigs = _tree_total(list(_two_product(scaled, factor)), groups)
+        else:
+            bigs = [np.zeros(groups.count), np.zeros(groups.count)]
+        return [*sums, *bigs, *counts]
+
+
+def _float_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]:
+    with np.errstate(all="ignore"):
+        sums = _expansion_add(list(state[:3]), list(delta[:3]))
+        bigs = _expansion_add(list(state[3:5]), list(delta[3:5]))
+    return [*sums, *bigs, *(s + d for s, d in zip(state[5:], delta[5:], strict=True))]
+
+
+def _xor_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
+    odd = np.where(weight % 2 != 0, terms[0].astype(np.int64), 0)
+    if not groups.count:
+        return [np.zeros(0, dtype=np.int64)]
+    return [np.bitwise_xor.reduceat(odd[groups.order], groups.starts)]
+
+
+def _xor_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]:
+    return [state[0] ^ delta[0]]
+
+
+MONOIDS: dict[str, Monoid] = {
+    "integer": Monoid(("i8",), _integer_homomorphism, _integer_merge),
+    "wide": Monoid(("i8", "i8"), _wide_homomorphism, _wide_merge),
+    "float": Monoid(("f8",) * 5 + ("i8",) * 3, _float_homomorphism, _float_merge),
+    "xor": Monoid(("i8",), _xor_homomorphism, _xor_merge),
+}
+
+
+def float_total(state: Sequence[Vector]) -> Floats:
+    """The double nearest to a float sum."""
+    with np.errstate(all="ignore"):
+        total = state[0] + (state[1] + state[2])
+        big = state[3] + state[4]
+        total = np.where(big != 0.0, big / _BIG_SCALE + total, total)
+        nan, plus, minus = (state[i] > 0 for i in (5, 6, 7))
+        total = np.where(plus, np.inf, np.where(minus, -np.inf, total))
+        return np.where(nan | (plus & minus), np.nan, total)
+
+
+def wide_to_float(state: Sequence[Vector]) -> Floats:
+    """The double nearest to a 128-bit integer."""
+    low, high = state[0].view(np.uint64), state[1]
+    fits = high == state[0] >> 63
+    negative = (high < 0) & ~fits
+    magnitude_low = np.where(negative, (~low) + np.uint64(1), low)
+    magnitude_high = np.where(negative, ~high + (low == 0), high)
+    large = magnitude_high.astype(np.float64) * 2.0**64 + magnitude_low.astype(np.float64)
+    return np.where(fits, state[0].astype(np.float64), np.where(negative, -large, large))
+
+
+def wide_to_python(state: Sequence[Vector]) -> npt.NDArray[np.object_]:
+    """128-bit integers as Python's."""
+    return state[1].astype(object) * (1 << 64) + state[0].view(np.uint64).astype(object)
+
+
+Pair = tuple[Floats, Floats]
+
+
+def _pair(state: Sequence[Vector]) -> Pair:
+    total, rest = _two_sum(state[0], state[1])
+    return total, rest + state[2]
+
+
+def _pair_product(a: Pair, b: Pair) -> Pair:
+    p, e = _two_product(a[0], b[0])
+    return _two_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
+
+
+def _pair_divided(a: Pair, n: Floats) -> Pair:
+    q = a[0] / n
+    p, e = _two_product(q, n)
+    return _two_sum(q, ((a[0] - p) - e + a[1]) / n)
+
+
+def central_moment(
+    n: Floats, x: Sequence[Vector], y: Sequence[Vector], xy: Sequence[Vector]
+) -> Floats:
+    """Σxy - Σx·Σy/n, evaluated with twice the precision of a double.
+
+    What is left after cancellation below that precision is rounding, and is returned as 0.
+    """
+    with np.errstate(all="ignore"):
+        product = _pair_divided(_pair_product(_pair(x), _pair(y)), n)
+        total = _pair(xy)
+        high, low = _two_sum(total[0], -product[0])
+        result = high + (low + (total[1] - product[1]))
+        noise = np.maximum(np.abs(total[0]), np.abs(product[0])) * 2.0**-98
+        result = np.where(np.abs(result) <= noise, 0.0, result)
+        broken = ~np.isfinite(float_total(x)) | ~np.isfinite(float_total(y))
+        return np.where(broken | ~np.isfinite(float_total(xy)), np.nan, result)

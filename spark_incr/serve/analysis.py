@@ -1,0 +1,134 @@
+"""Spark as the authority on queries, types and values.
+
+Types are asked of Spark by analysing expressions over an empty relation. Answers are remembered,
+and the memory can be stored with a view, so that opening a state asks Spark nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyspark.sql.types as T
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from spark_incr.errors import error
+from spark_incr.plan.types import Field, Schema, arrow_type, type_text
+from spark_incr.runtime.columns import single
+from spark_incr.runtime.expressions import Settings
+from spark_incr.sql.dialect import print_sql, quoted
+
+
+class SparkAnalysis:
+    """Answers of one session; `memory` maps questions to types as JSON."""
+
+    def __init__(self, spark: SparkSession, memory: Mapping[str, str] | None = None) -> None:
+        self.spark = spark
+        self.memory: dict[str, str] = dict(memory or {})
+        self.settings = Settings(
+            ansi=spark.conf.get("spark.sql.ansi.enabled", "true") == "true",
+            time_zone=str(spark.conf.get("spark.sql.session.timeZone")),
+        )
+
+    # Types
+
+    def types(self, schema: Schema, expressions: Sequence[exp.Expression]) -> list[T.DataType]:
+        found = self.known_types(schema, expressions)
+        for expression, type_ in zip(expressions, found, strict=True):
+            if type_ is None:
+                raise error("INCR_UNSUPPORTED", what=print_sql(expression))
+        return [type_ for type_ in found if type_ is not None]
+
+    def known_types(
+        self, schema: Schema, expressions: Sequence[exp.Expression]
+    ) -> list[T.DataType | None]:
+        own = {field.name: field.type for field in schema}
+        source = ", ".join(f"{quoted(f.name)} {type_text(f.type)}" for f in schema)
+        texts = [print_sql(e) for e in expressions]
+        unknown = [
+            text
+            for text, e in zip(texts, expressions, strict=True)
+            if not (isinstance(e, exp.Column) and e.name in own)
+            and f"{text} OVER {source}" not in self.memory
+        ]
+        for text, type_ in zip(unknown, self._ask(schema, unknown), strict=True):
+            self.memory[f"{text} OVER {source}"] = "" if type_ is None else type_.json()
+        return [
+            own[e.name]
+            if isinstance(e, exp.Column) and e.name in own
+            else _from_memory(self.memory[f"{text} OVER {source}"])
+            for text, e in zip(texts, expressions, strict=True)
+        ]
+
+    def _ask(self, schema: Schema, texts: Sequence[str]) -> list[T.DataType | None]:
+        if not texts:
+            return []
+        try:
+            frame = self._empty(schema).selectExpr(*(f"{t} AS c{i}" for i, t in enumerate(texts)))
+            return [field.dataType for field in frame.schema.fields]
+        except PySparkException:
+            if len(texts) == 1:
+                return [None]
+            return [type_ for text in texts for type_ in self._ask(schema, [text])]
+
+    def _empty(self, schema: Schema) -> DataFrame:
+        fields = [T.StructField(f.name, f.type) for f in schema]
+        return self.spark.createDataFrame([], T.StructType(fields))
+
+    def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
+        question = f"{type_text(left)} = {type_text(right)}"
+        if question not in self.memory:
+            nulls = (f"CAST(NULL AS {type_text(t)})" for t in (left, right))
+            frame = self.spark.range(0).selectExpr(" = ".join(nulls) + " AS c")
+            analyzed: Any = frame._jdf.queryExecution().analyzed()
+            equality = analyzed.projectList().head().child()
+            self.memory[question] = equality.left().dataType().json()
+        return _known(self.memory[question])
+
+    def union_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
+        question = f"{type_text(left)} UNION {type_text(right)}"
+        if question not in self.memory:
+            selects = (f"SELECT CAST(NULL AS {type_text(t)}) AS c" for t in (left, right))
+            frame = self.spark.sql(" UNION ALL ".join(selects))
+            self.memory[question] = frame.schema.fields[0].dataType.json()
+        return _known(self.memory[question])
+
+    # Queries
+
+    def query_schema(self, text: str) -> Schema:
+        """The output of a query, or Spark's error about it."""
+        frame = self.spark.sql(text)
+        return tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
+
+    def same_query(self, text: str, other: str) -> bool:
+        """Whether Spark understands two texts as one query."""
+        try:
+            return self.spark.sql(text).sameSemantics(self.spark.sql(other))
+        except PySparkException:
+            return False
+
+    # Values
+
+    def evaluate(
+        self, expressions: Sequence[exp.Expression], types: Sequence[T.DataType], rows: pa.Table
+    ) -> list[pa.Array]:
+        if rows.num_rows == 0:
+            return [pa.array([], arrow_type(t)) for t in types]
+        index = "__incr_row"
+        numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
+        texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
+        frame = self.spark.createDataFrame(numbered).selectExpr(*texts, index)
+        result = frame.toArrow().sort_by(index)
+        return [single(result.column(i)).cast(arrow_type(t)) for i, t in enumerate(types)]
+
+
+def _from_memory(text: str) -> T.DataType | None:
+    return _known(text) if text else None
+
+
+def _known(text: str) -> T.DataType:
+    return T._parse_datatype_json_value(json.loads(text))
