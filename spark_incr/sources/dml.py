@@ -1,0 +1,194 @@
+"""INSERT, UPDATE, DELETE, MERGE and TRUNCATE on an incremental table, as a change of its rows.
+
+Law: Spark reads the statement and evaluates its expressions, each once per row; we only take the
+rows. With `old` the rows the statement touches and `new` what it makes of them, the change is
+`new - old`; a row that stays as it is appears on neither side, but is counted as touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+import pyspark.sql.types as T
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_incr.sources.assignment import assigned, mismatch, unchanged
+from spark_incr.sources.dml_reader import PARAMETER
+from spark_incr.sources.dml_statement import (
+    Delete,
+    Insert,
+    Merge,
+    Truncate,
+    Update,
+    parse_dml,
+    target_of,
+)
+from spark_incr.sources.merge import merge
+from spark_incr.sources.row_change import (
+    Queries,
+    RowChange,
+    Target,
+    assigned_columns,
+    collect,
+    no_rows,
+    qualifiers,
+    relation,
+    rows_of,
+    twice,
+    unknown_column,
+)
+from spark_incr.sql.names import quote
+
+__all__ = ["RowChange", "Target", "change_of", "target_of"]
+
+
+def change_of(
+    spark: SparkSession,
+    text: str,
+    target: Target,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
+) -> RowChange:
+    """The rows that a DML statement deletes from and inserts into `target`.
+
+    The session must know the table as a temp view of that name. `args` is that of `spark.sql`.
+    """
+    _check_syntax(spark, text)
+    statement = parse_dml(text)
+    if args is not None and not isinstance(args, Mapping):
+        args = {f"{PARAMETER}{n}": value for n, value in enumerate(args)}
+    context = "" if isinstance(statement, Truncate) else statement.context
+    queries = Queries(spark, args, context)
+    if isinstance(statement, Insert):
+        return _insert(queries, statement, target)
+    if isinstance(statement, Update):
+        return _update(queries, statement, target)
+    if isinstance(statement, Merge):
+        return merge(queries, statement, target)
+    return _delete(queries, statement, target)
+
+
+def _check_syntax(spark: SparkSession, text: str) -> None:
+    """Let Spark's own parser object first, with its own message and positions.
+
+    A Connect session has no JVM at hand; there Spark sees the statement's parts only.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is not None:
+        jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
+
+
+def _insert(queries: Queries, statement: Insert, target: Target) -> RowChange:
+    data = _data(queries, statement)
+    places = _places(statement, target, data.columns)
+    values = []
+    for i, (field, place) in enumerate(zip(target.schema, places, strict=True)):
+        value = "NULL" if place is None else f"__incr_{place}"
+        source = T.NullType() if place is None else data.schema.fields[place].dataType
+        stored = assigned(value, source, field, target.name, by_name=statement.by_name)
+        values.append(f"{stored} AS __incr_n{i}")
+    staged = data.toDF(*(f"__incr_{j}" for j in range(len(data.columns))))
+    frame = staged.selectExpr("FALSE AS __incr_old", *values)
+    if statement.overwrite:
+        old = queries.analyse(f"SELECT {_columns(target)} FROM {relation(target, statement.table)}")
+        frame = frame.unionAll(old.selectExpr("TRUE", "*"))
+    result = collect(frame)
+    is_old, rows = result.column(0), result.select(range(1, result.num_columns))
+    inserted = rows_of(target, rows.filter(pc.invert(is_old)).columns, checked=True)
+    deleted = rows_of(target, rows.filter(is_old).columns, checked=False)
+    counts = {"num_affected_rows": inserted.num_rows, "num_inserted_rows": inserted.num_rows}
+    return RowChange(inserted, deleted, counts)
+
+
+def _data(queries: Queries, statement: Insert) -> DataFrame:
+    """The inserted query; DEFAULT is the keyword only where it is not a column."""
+    try:
+        return queries.analyse(statement.query)
+    except AnalysisException:
+        if statement.query_with_nulls == statement.query:
+            raise
+        return queries.analyse(statement.query_with_nulls)
+
+
+def _places(statement: Insert, target: Target, data: list[str]) -> list[int | None]:
+    """For each column of the target, which column of the data goes there."""
+    if statement.by_name:
+        return _places_by_name(target, data)
+    names = [field.name.lower() for field in target.schema]
+    listed = names
+    if statement.columns is not None:
+        listed = [column.parts[-1].lower() for column in statement.columns]
+        for n, (name, column) in enumerate(zip(listed, statement.columns, strict=True)):
+            if name not in names or len(column.parts) > 1:
+                raise unknown_column(target, column)
+            if name in listed[:n]:
+                raise twice(column)
+    if len(listed) != len(data):
+        kind = "NOT_ENOUGH" if len(data) < len(listed) else "TOO_MANY"
+        condition = f"INSERT_COLUMN_ARITY_MISMATCH.{kind}_DATA_COLUMNS"
+        what = f"{len(listed)} columns are to be filled, the data has {len(data)}."
+        raise mismatch(target.name, condition, what)
+    return [listed.index(name) if name in listed else None for name in names]
+
+
+def _places_by_name(target: Target, data: list[str]) -> list[int | None]:
+    given = [name.lower() for name in data]
+    names = [field.name.lower() for field in target.schema]
+    for field in target.schema:
+        if given.count(field.name.lower()) > 1:
+            condition = "INCOMPATIBLE_DATA_FOR_TABLE.AMBIGUOUS_COLUMN_NAME"
+            what = f"Ambiguous column name in the input data {quote(field.name)}."
+            raise mismatch(target.name, condition, what)
+    extra = [quote(name) for name in data if name.lower() not in names]
+    if extra:
+        what = f"Cannot write extra columns {', '.join(extra)}."
+        raise mismatch(target.name, "INCOMPATIBLE_DATA_FOR_TABLE.EXTRA_COLUMNS", what)
+    return [given.index(name) if name in given else None for name in names]
+
+
+def _columns(target: Target) -> str:
+    return ", ".join(f"{quote(f.name)} AS __incr_o{i}" for i, f in enumerate(target.schema))
+
+
+def _filter(where: str | None) -> str:
+    return "" if where is None else f" WHERE (\n{where}\n)"
+
+
+def _update(queries: Queries, statement: Update, target: Target) -> RowChange:
+    rows = relation(target, statement.table, statement.alias)
+    places = assigned_columns(
+        queries, statement.assignments, target, rows, qualifiers(statement.table, statement.alias)
+    )
+    # Inside a struct a value must be one value: Spark refuses generators there.
+    values = ", ".join(f"(\n{a.value}\n) AS v{n}" for n, a in enumerate(statement.assignments))
+    raw = queries.analyse(
+        f"SELECT {_columns(target)}, struct({values}) AS __incr_v FROM {rows}{_filter(statement.where)}"
+    )
+    types = raw.select("__incr_v.*").schema.fields
+    stored, same = [], []
+    for n, place in enumerate(places):
+        field = target.schema[place]
+        value = assigned(f"__incr_v.v{n}", types[n].dataType, field, target.name, by_name=True)
+        stored.append(f"{value} AS __incr_n{place}")
+        same.append(unchanged(f"__incr_o{place}", f"__incr_n{place}", field.type))
+    old = [f"__incr_o{i}" for i in range(len(target.schema))]
+    result = collect(
+        raw.selectExpr(*old, *stored).selectExpr("*", f"{' AND '.join(same)} AS __incr_same")
+    )
+    changed = result.filter(pc.invert(result.column("__incr_same")))
+    after = [changed.column(f"__incr_{'n' if i in places else 'o'}{i}") for i in range(len(old))]
+    inserted = rows_of(target, after, checked=True)
+    deleted = rows_of(target, changed.select(old).columns, checked=False)
+    return RowChange(inserted, deleted, {"num_affected_rows": result.num_rows})
+
+
+def _delete(queries: Queries, statement: Delete | Truncate, target: Target) -> RowChange:
+    alias, where = None, None
+    if isinstance(statement, Delete):
+        alias, where = statement.alias, statement.where
+    rows = relation(target, statement.table, alias)
+    result = collect(queries.analyse(f"SELECT {_columns(target)} FROM {rows}{_filter(where)}"))
+    deleted = rows_of(target, result.columns, checked=False)
+    return RowChange(no_rows(target), deleted, {"num_affected_rows": deleted.num_rows})

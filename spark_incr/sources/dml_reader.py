@@ -1,0 +1,220 @@
+"""The cursor of a DML statement: finds its query parts and cuts them out.
+
+Law: what is cut is the statement's own text between two tokens, so nothing is lost in printing;
+only parameters (`?` becomes a named one, so that parts may be used in any order) and a `DEFAULT`
+that stands for a whole value (`NULL`: the tables have no defaults) are put in other words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import TokenType
+
+from spark_incr.errors import IncrementalError, Position, error
+from spark_incr.sql.cursor import Cursor
+from spark_incr.sql.names import name_parts
+
+PARAMETER = "__incr_p"
+VERBS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "LOAD"})
+
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+_QUOTED = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING}
+_PARTICLES = {
+    "INSERT": {"INTO": True, "OVERWRITE": True},
+    "LOAD": {"INTO": True},
+    "MERGE": {"INTO": True},
+    "DELETE": {"FROM": True},
+    "TRUNCATE": {"TABLE": True},
+}
+
+
+@dataclass(frozen=True)
+class Name:
+    """A dotted name: its parts without quotes, and how and where it is written."""
+
+    parts: tuple[str, ...]
+    sql: str
+    position: Position
+
+
+class Reader(Cursor):
+    """A cursor that knows the frame of DML statements."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        marks = [t.start for t in self.tokens if t.token_type is TokenType.PLACEHOLDER]
+        self._parameters = {start: f":{PARAMETER}{n}" for n, start in enumerate(marks)}
+
+    def unsupported(self, what: str) -> IncrementalError:
+        return error("INCR_UNSUPPORTED", what=what, position=self.position(self.peek()))
+
+    def type(self, ahead: int = 0) -> TokenType | None:
+        token = self.peek(ahead) if self.index + ahead >= 0 else None
+        return None if token is None else token.token_type
+
+    def word(self, ahead: int = 0) -> str:
+        """The unquoted token in capitals; empty for a quoted one and beyond the ends."""
+        kind = self.type(ahead)
+        return (
+            "" if kind is None or kind in _QUOTED else self.tokens[self.index + ahead].text.upper()
+        )
+
+    def piece(self, start: int, stop: int, nulls: frozenset[int] = frozenset()) -> str:
+        """The text of the tokens in [start, stop), those of `nulls` replaced by NULL."""
+        if start >= stop:
+            raise self.expected("an expression")
+        parts, offset = [], self.tokens[start].start
+        for index in range(start, stop):
+            token = self.tokens[index]
+            substitute = "NULL" if index in nulls else self._parameters.get(token.start)
+            if substitute is not None:
+                parts += [self.text[offset : token.start], substitute]
+                offset = token.end + 1
+        parts.append(self.text[offset : self.tokens[stop - 1].end + 1])
+        return "".join(parts)
+
+    def qualified_name(self) -> Name:
+        start, position = self.index, self.position(self.peek())
+        parts = [self.identifier("a name")]
+        while self.take("."):
+            parts.append(self.identifier("the rest of the name"))
+        return Name(tuple(parts), self.piece(start, self.index), position)
+
+    def table(self) -> Name:
+        """The name of a table, which may be written as `IDENTIFIER('name')`."""
+        if not self.at_word("IDENTIFIER", "("):
+            return self.qualified_name()
+        start, position = self.index, self.position(self.peek())
+        if self.type(2) is not TokenType.STRING or self.word(3) != ")":
+            raise self.unsupported("IDENTIFIER of anything but a string as the table of a change")
+        parts = name_parts(self.tokens[self.index + 2].text)
+        self.index += 4
+        return Name(parts, self.piece(start, self.index), position)
+
+    def alias(self, *stops: str) -> str | None:
+        if not self.take("AS") and (self.word() in stops or self.type() is None):
+            return None
+        return self.identifier("an alias")
+
+    def group(self) -> str:
+        """A parenthesised part, parentheses included."""
+        start = self.index
+        self._skip_group()
+        return self.piece(start, self.index)
+
+    def _skip_group(self) -> None:
+        depth = 0
+        while (kind := self.type()) is not None:
+            depth += (kind in _OPENING) - (kind in _CLOSING)
+            self.index += 1
+            if depth == 0:
+                return
+        raise self.expected(")")
+
+    def expression(self, *stops: str) -> str:
+        """The text up to a comma, a closing parenthesis or a word of `stops` at this level."""
+        start, cases = self.index, 0
+        while (kind := self.type()) is not None:
+            if kind in _OPENING:
+                self._skip_group()
+                continue
+            if not cases and (kind in _CLOSING or kind is TokenType.COMMA):
+                break
+            if self.word(-1) != ".":
+                if not cases and self.word() in stops:
+                    break
+                cases += (self.word() == "CASE") - (cases > 0 and self.word() == "END")
+            self.index += 1
+        if self.index == start + 1 and self.word(-1) == "DEFAULT":
+            return "NULL"
+        return self.piece(start, self.index)
+
+    def context(self) -> str:
+        """Skip the common table expressions before the verb and give them back."""
+        start = self.index
+        if not self.take("WITH"):
+            return ""
+        while self.type() is not None:
+            if self.type() is TokenType.L_PAREN:
+                self._skip_group()
+                if self.word() not in ("AS", "(", ",", "MAX"):
+                    return self.piece(start, self.index)
+            else:
+                self.index += 1
+        raise self.expected("a statement")
+
+    def target(self) -> Name | None:
+        """The table of a statement of any verb, the cursor behind it; None if it names none."""
+        if self.word() == "FROM":
+            self.skip_to_insert()
+        verb = self.word()
+        if verb == "LOAD":
+            while self.type() is not None and not self.at_word("INTO", "TABLE"):
+                self.index += 1
+        elif verb not in VERBS:
+            return None
+        else:
+            self.index += 1
+        if verb in ("INSERT", "MERGE"):
+            self.take("WITH", "SCHEMA", "EVOLUTION")
+        if verb in _PARTICLES:
+            self.choose(_PARTICLES[verb])
+        if verb == "INSERT" and self._directory():
+            return None
+        if verb in ("INSERT", "LOAD") and self.word() == "TABLE" and self.word(1) not in (".", "("):
+            self.index += 1
+        return self.table()
+
+    def _directory(self) -> bool:
+        ahead = 1 if self.word() == "LOCAL" else 0
+        path = self.type(ahead + 1) is TokenType.STRING or self.word(ahead + 1) == "USING"
+        return self.word(ahead) == "DIRECTORY" and path
+
+    def skip_to_insert(self) -> None:
+        while self.type() is not None:
+            if self.word() == "INSERT" and self.word(1) in ("INTO", "OVERWRITE"):
+                return
+            if self.type() in _OPENING:
+                self._skip_group()
+            else:
+                self.index += 1
+        raise self.expected("INSERT")
+
+    def refuse_stars(self) -> None:
+        """`s.*` as an argument: the joined rows of MERGE hold more than the user's columns."""
+        start = self.index
+        while self.type() is not None:
+            counted = self.word(-2) == "COUNT"
+            argument = self.word(-1) in ("(", ",") and not counted
+            if self.type() is TokenType.STAR and (self.word(-1) == "." or argument):
+                raise self.unsupported("* as an argument in MERGE")
+            self.index += 1
+        self.index = start
+
+    def defaults(self, start: int) -> frozenset[int]:
+        """The tokens from `start` on that are a DEFAULT in place of a whole value.
+
+        Such a value stands in a row of VALUES or in a list of SELECT.
+        """
+        found, levels, before = set(), ["other"], ""
+        for index in range(start, len(self.tokens)):
+            kind, word = self.tokens[index].token_type, self.word(index - self.index)
+            if kind in _OPENING:
+                row = levels[-1] == "values" and before in ("VALUES", ",")
+                levels.append("row" if row else "other")
+            elif kind in _CLOSING:
+                levels.pop()
+            elif word in ("VALUES", "SELECT"):
+                levels[-1] = word.lower()
+            elif word in ("FROM", "WHERE"):
+                levels[-1] = "other"
+            elif word == "DEFAULT" and levels[-1] != "other":
+                after = self.word(index - self.index + 1)
+                if before in ("VALUES", "SELECT", ",", "(") and after in (",", ")", "FROM", ""):
+                    found.add(index)
+            before = word
+            if not levels:
+                break
+        return frozenset(found)
