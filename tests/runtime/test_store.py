@@ -451,6 +451,18 @@ def test_a_missing_file_is_found_on_opening(tmp_path: Path) -> None:
         assert condition(caught) == "INCR_STATE_CORRUPT"
 
 
+def test_an_older_version_that_is_not_whole_is_given_up(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        segments = [commit(store, number(i))[0] for i in (1, 2, 3)]
+    (tmp_path / segments[1].file).unlink()
+    with Store.open(tmp_path) as store:
+        assert store.versions() == [1, 3]
+        assert data_files(tmp_path) == [segments[0].file, segments[2].file]
+        with pytest.raises(IncrementalError) as caught:
+            store.manifest_at(2)
+        assert condition(caught) == "INCR_STATE_GONE"
+
+
 def test_a_newer_format_is_refused_and_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
