@@ -130,7 +130,7 @@ class MappedFile:
             self.verified.add(segment)
         try:
             return pa.ipc.open_stream(data, options=_SERIAL).read_all()
-        except pa.ArrowException as failure:
+        except (pa.ArrowException, OSError) as failure:
             raise self._corrupt(segment, str(failure)) from failure
 
     def _corrupt(self, segment: Segment, what: str) -> Exception:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import os
 import tempfile
 import threading
@@ -18,44 +16,6 @@ from hypothesis import strategies as st
 from spark_incr.errors import IncrementalError
 from spark_incr.runtime import manifest as manifest_module
 from spark_incr.runtime.store import Manifest, Segment, Store
-
-DAY = datetime.date(2024, 2, 29)
-INSTANT = datetime.datetime(2024, 2, 29, 12, 30, 15, 123456)
-
-ARRAYS: dict[str, pa.Array] = {
-    "null": pa.nulls(3),
-    "bool": pa.array([True, None, False]),
-    **{
-        str(t): pa.array([1, None, 3], t)
-        for t in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64())
-    },
-    "float16": pa.array([1.5, None, -0.0], pa.float32()).cast(pa.float16()),
-    "float32": pa.array([float("inf"), None, -0.0], pa.float32()),
-    "float64": pa.array([float("-inf"), None, -0.0]),
-    "decimal128": pa.array([decimal.Decimal("1.20"), None], pa.decimal128(38, 2)),
-    "decimal256": pa.array([decimal.Decimal("-1.20"), None], pa.decimal256(60, 2)),
-    "string": pa.array(["", None, "ż\U0001f600"]),
-    "large_string": pa.array(["a", None], pa.large_string()),
-    "string_view": pa.array(["a string longer than twelve bytes", None], pa.string_view()),
-    "binary": pa.array([b"\x00\xff", None, b""]),
-    "fixed_binary": pa.array([b"ab", None], pa.binary(2)),
-    "date32": pa.array([DAY, None]),
-    "date64": pa.array([DAY, None], pa.date64()),
-    "time64": pa.array([INSTANT.time(), None], pa.time64("us")),
-    "timestamp_utc": pa.array([INSTANT, None], pa.timestamp("us", tz="UTC")),
-    "timestamp": pa.array([INSTANT, None], pa.timestamp("us")),
-    "duration": pa.array([datetime.timedelta(days=-1, microseconds=1), None], pa.duration("us")),
-    "interval": pa.array([pa.MonthDayNano([1, 2, 3]), None]),
-    "list": pa.array([[1, None], None, []], pa.list_(pa.field("element", pa.int64()))),
-    "large_list": pa.array([["a"], None], pa.large_list(pa.string())),
-    "fixed_list": pa.array([[1, 2], None], pa.list_(pa.int32(), 2)),
-    "struct": pa.array([{"a": 1, "b": ["x", None]}, None, {"a": None, "b": None}]),
-    "map": pa.array([[("k", {"v": 1})], None, []], pa.map_(pa.string(), pa.struct({"v": pa.int8()}))),
-    "dictionary": pa.array(["a", None, "a"]).dictionary_encode(),
-    "list_of_dictionary": pa.array([["a"], None], pa.list_(pa.dictionary(pa.int8(), pa.string()))),
-    "extension": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16))),
-    "deep": pa.array([[[{"m": [[1.5]]}]], None], pa.list_(pa.list_(pa.struct({"m": pa.list_(pa.list_(pa.float64()))})))),
-}  # fmt: skip
 
 
 def number(value: int, rows: int = 1) -> pa.Table:
@@ -90,50 +50,7 @@ def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-# Segments
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_every_type_comes_back(tmp_path: Path, name: str) -> None:
-    whole = pa.table({"x": ARRAYS[name]}).replace_schema_metadata({"a": "b"})
-    tables = [whole, whole.slice(1), whole.slice(0, 0), whole.schema.empty_table()]
-    if name != "list_of_dictionary":  # Arrow cannot join chunks whose inner dictionaries differ
-        tables.append(pa.concat_tables([whole, whole.slice(1), whole]))
-    with Store.open(tmp_path) as store:
-        segments = commit(store, *tables)
-        for segment, table in zip(segments, tables, strict=True):
-            read = store.read(segment)
-            read.validate(full=True)
-            assert read.equals(table, check_metadata=True)
-            assert read.column(0).num_chunks == 1
-
-
-def test_segments_are_plain_ipc_streams(tmp_path: Path) -> None:
-    table = pa.table({name: array.slice(0, 2) for name, array in ARRAYS.items()})
-    table = table.drop_columns(["dictionary", "list_of_dictionary"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    with Store.open(tmp_path) as store:
-        [segment] = commit(store, table)
-        assert (tmp_path / segment.file).read_bytes() == sink.getvalue().to_pybytes()
-
-
-def test_rows_without_columns(tmp_path: Path) -> None:
-    with Store.open(tmp_path) as store:
-        [rows, nothing] = commit(store, number(1, rows=5).select([]), pa.table({}))
-        assert store.read(rows).num_rows == 5
-        assert store.read(nothing).equals(pa.table({}))
-
-
-def test_a_read_is_a_view_of_the_mapped_file(tmp_path: Path) -> None:
-    with Store.open(tmp_path) as store:
-        [segment] = commit(store, number(7, rows=10_000))
-        before = pa.total_allocated_bytes()
-        first, second = store.read(segment), store.read(segment)
-        assert pa.total_allocated_bytes() - before < 1_000
-        addresses = {t.column(0).chunk(0).buffers()[1].address for t in (first, second)}
-        assert len(addresses) == 1
+# Mapped files
 
 
 def test_descriptors_are_not_kept(tmp_path: Path, no_fsync: None) -> None:
