@@ -87,6 +87,9 @@ CONDITIONS: dict[str, Condition] = {
     "CAST_OVERFLOW": Condition(
         "the value {value} of type {source} overflows {target}", "Use try_cast."
     ),
+    "INVALID_ARRAY_INDEX": Condition(
+        "index {index} is out of bounds of an array", "Use get, which gives NULL."
+    ),
     # Store
     "INCR_STATE_LOCKED": Condition(
         "the state directory {path} is in use by process {pid}",
@@ -110,6 +113,13 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INCR_STATE_NOT_FOUND": Condition("there is no state in {path}"),
     # Environment
+    "INCR_SESSION_BOUND": Condition(
+        "the session already works on the state directory {path}",
+        "Use another session, or `spark_incr.disable(spark)` first.",
+    ),
+    "INCR_SESSION_UNBOUND": Condition(
+        "the session has no state directory", "Call `spark_incr.enable(spark, state=...)` first."
+    ),
     "INCR_JAVA_MISSING": Condition(
         "Java 17 or newer is not found",
         "Install a JRE, or `pip install 'spark_incr[java]'`, which brings one.",
@@ -129,6 +139,11 @@ class IncrementalError(Exception):
         self.hint = hint
         self.position = position
         super().__init__(self.render())
+
+    def place(self, position: Position) -> None:
+        """Say where in a larger text the error is."""
+        self.position = position
+        self.args = (self.render(),)
 
     def render(self) -> str:
         place = f" (line {self.position.line}, column {self.position.column})" if self.position else ""

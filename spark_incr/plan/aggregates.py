@@ -179,11 +179,21 @@ def read_call(node: exp.Expression) -> Reading | None:
             parameters = (_number(fraction),)
             if parameters[0] is None:
                 return None
-    if distinct and function in ("min", "max", "any_value", "bool_and", "bool_or", "bit_and", "bit_or"):
+    if distinct and function in (
+        "min",
+        "max",
+        "any_value",
+        "bool_and",
+        "bool_or",
+        "bit_and",
+        "bit_or",
+    ):
         distinct = False
     if distinct and function in ("min_by", "max_by", "first", "last"):
         return None
-    expected = {"covar_pop": 2, "covar_samp": 2, "corr": 2, "min_by": 2, "max_by": 2}.get(function, 1)
+    expected = {"covar_pop": 2, "covar_samp": 2, "corr": 2, "min_by": 2, "max_by": 2}.get(
+        function, 1
+    )
     if function != "count" and len(arguments) != expected:
         return None
     return Reading(function, tuple(arguments), distinct, parameters)

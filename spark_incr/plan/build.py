@@ -394,14 +394,13 @@ class _AggregateReader:
         if identity in self.calls:
             return self.calls[identity]
         original = _transform(
-            expression, lambda n: resolve_column(n, self.scope, {}) if isinstance(n, exp.Column) else n
+            expression,
+            lambda n: resolve_column(n, self.scope, {}) if isinstance(n, exp.Column) else n,
         )
         call = Call(
             name=self.builder.names.fresh(reading.function),
             function=reading.function,
-            arguments=tuple(
-                self._input(a, "argument") for a in arguments
-            ),
+            arguments=tuple(self._input(a, "argument") for a in arguments),
             type=T.NullType(),
             distinct=reading.distinct,
             condition=None
@@ -574,10 +573,7 @@ def _transform(
         elif isinstance(value, list):
             copy.set(
                 key,
-                [
-                    _transform(v, change) if isinstance(v, exp.Expression) else v
-                    for v in value
-                ],
+                [_transform(v, change) if isinstance(v, exp.Expression) else v for v in value],
             )
         else:
             copy.set(key, value)

@@ -166,16 +166,16 @@ def columns_in(expression: exp.Expression) -> set[str]:
     return {c.name for c in expression.find_all(exp.Column)}
 
 
-def substitute(
-    expression: exp.Expression, values: dict[str, exp.Expression]
-) -> exp.Expression:
+def substitute(expression: exp.Expression, values: dict[str, exp.Expression]) -> exp.Expression:
     """The expression with columns replaced."""
 
     def change(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Column) and node.name in values:
             value = values[node.name]
             copied = value.copy()
-            return copied if isinstance(copied, (exp.Column, exp.Literal)) else exp.Paren(this=copied)
+            return (
+                copied if isinstance(copied, (exp.Column, exp.Literal)) else exp.Paren(this=copied)
+            )
         return node
 
     return expression.transform(change)

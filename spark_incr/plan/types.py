@@ -51,7 +51,11 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
     (Decimal128Type(decimal128(10, 2)), ListType(list<element: date32[day]>))
     """
     if isinstance(spark_type, T.StringType):
-        return pa.string() if type(spark_type) is T.StringType and spark_type.isUTF8BinaryCollation() else None
+        return (
+            pa.string()
+            if type(spark_type) is T.StringType and spark_type.isUTF8BinaryCollation()
+            else None
+        )
     if isinstance(spark_type, T.DecimalType):
         return pa.decimal128(spark_type.precision, spark_type.scale)
     if isinstance(spark_type, T.ArrayType):

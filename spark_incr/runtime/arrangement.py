@@ -46,7 +46,7 @@ _REST_MASK = np.uint64((1 << 24) - 1)
 # A run is merged into its elder unless the elder is this many times larger.
 _GEOMETRIC_RATIO = 4
 
-_KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
+KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Layout:
         return (lineage & ~_REST_MASK) | (rest >> (np.uint64(64) - _REST_BITS))
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """Rows sorted by hash, and the rows of older runs that they replace.
 
@@ -260,9 +260,11 @@ class Arrangement:
         self.runs = self._published
         self.version = version
 
-    @property
-    def dirty(self) -> bool:
-        return self.runs is not self._published
+    def become(self, other: Arrangement) -> None:
+        """Take over the state of another arrangement of the same layout."""
+        assert self.layout == other.layout
+        self.version, self.runs, self._published = other.version, other.runs, other.runs
+        self._next_number = other._next_number
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.layout, self.runs, self.version)
@@ -281,10 +283,10 @@ class Arrangement:
                 self._killed.append((run, at))
                 numbers.append(np.full(len(at), run.number, dtype=np.int64))
                 positions.append(at)
-        kills = _KILLS_SCHEMA.empty_table()
+        kills = KILLS_SCHEMA.empty_table()
         if numbers:
             kills = pa.table(
-                [np.concatenate(numbers), np.concatenate(positions)], schema=_KILLS_SCHEMA
+                [np.concatenate(numbers), np.concatenate(positions)], schema=KILLS_SCHEMA
             )
         order = np.argsort(hashes, kind="stable")
         if not (np.diff(order) == 1).all():

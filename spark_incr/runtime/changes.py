@@ -71,7 +71,9 @@ def consolidate(changes: pa.Table) -> pa.Table:
     """One row per distinct row, its weights summed; what cancels is gone."""
     if changes.num_rows == 0:
         return changes
-    columns = [single(c) for n, c in zip(changes.column_names, changes.columns, strict=True) if n != WEIGHT]
+    columns = [
+        single(c) for n, c in zip(changes.column_names, changes.columns, strict=True) if n != WEIGHT
+    ]
     groups = group_rows(columns, changes.num_rows)
     total = groups.total(weights(changes))
     keep = np.flatnonzero(total)

@@ -83,9 +83,7 @@ def values(array: pa.Array) -> npt.NDArray[Any]:
     )
 
 
-def from_values(
-    data: npt.NDArray[Any], valid: Bools | None, arrow_type: pa.DataType
-) -> pa.Array:
+def from_values(data: npt.NDArray[Any], valid: Bools | None, arrow_type: pa.DataType) -> pa.Array:
     """A fixed-width column over numpy data; `valid` None means that all are present."""
     bitmap = None
     if valid is not None and not valid.all():

@@ -98,5 +98,3 @@ class Dataflow:
             return operator.apply(*inputs)
 
         return consolidate(run(self.plan))
-
-

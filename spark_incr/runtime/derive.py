@@ -32,7 +32,9 @@ class Values:
 
     def where(self, keep: Any) -> Values:
         at = np.flatnonzero(keep)
-        return Values(self.group[at], [c.take(at) for c in self.columns], self.weight[at], self.count)
+        return Values(
+            self.group[at], [c.take(at) for c in self.columns], self.weight[at], self.count
+        )
 
     def present(self) -> Values:
         valid = validity(self.columns[0])
@@ -93,9 +95,7 @@ def _collect_set(data: Values, type_: pa.DataType, parameters: tuple[Any, ...]) 
     ranks = dense_ranks(data.columns[0])
     order = np.lexsort((ranks, data.group))
     if len(order):
-        distinct = np.append(
-            True, (np.diff(ranks[order]) != 0) | (np.diff(data.group[order]) != 0)
-        )
+        distinct = np.append(True, (np.diff(ranks[order]) != 0) | (np.diff(data.group[order]) != 0))
         order = order[distinct]
     return _list(data, type_, order)
 
@@ -142,7 +142,11 @@ def _as_double(array: pa.Array) -> Any:
 def _bits(operation: np.ufunc) -> Callable[[Values, pa.DataType, tuple[Any, ...]], pa.Array]:
     def fold(data: Values, type_: pa.DataType, parameters: tuple[Any, ...]) -> pa.Array:
         data = data.present()
-        starts = np.flatnonzero(np.append(True, np.diff(data.group) != 0)) if len(data.group) else data.group
+        starts = (
+            np.flatnonzero(np.append(True, np.diff(data.group) != 0))
+            if len(data.group)
+            else data.group
+        )
         folded = values(data.columns[0])
         if len(starts):
             folded = operation.reduceat(folded, starts)

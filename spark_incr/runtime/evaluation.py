@@ -88,4 +88,3 @@ def _kernel(expression: exp.Expression, schema: Schema, evaluator: Evaluator) ->
     return compile_expression(
         expression, lambda node: known.get(print_sql(node)), evaluator.settings
     )
-

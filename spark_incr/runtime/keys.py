@@ -244,7 +244,9 @@ def group_rows(columns: Sequence[pa.Array], length: int, hashes: Hashes | None =
     again = np.flatnonzero(~begins)
     if len(again) and columns:
         here, before = order[again], order[again - 1]
-        same = equal_columns([c.take(here) for c in columns], [c.take(before) for c in columns], len(again))
+        same = equal_columns(
+            [c.take(here) for c in columns], [c.take(before) for c in columns], len(again)
+        )
         if not same.all():
             order, begins = _split_collisions(columns, order, in_order, in_order[again[~same]])
     starts = np.flatnonzero(begins)
@@ -259,7 +261,10 @@ def _split_collisions(
     begins = np.ones(len(order), dtype=np.bool_)
     np.not_equal(in_order[1:], in_order[:-1], out=begins[1:])
     for hashed in np.unique(collided):
-        low, high = np.searchsorted(in_order, hashed, "left"), np.searchsorted(in_order, hashed, "right")
+        low, high = (
+            np.searchsorted(in_order, hashed, "left"),
+            np.searchsorted(in_order, hashed, "right"),
+        )
         rows = order[low:high]
         distinct: list[int] = []
         members: list[list[int]] = []

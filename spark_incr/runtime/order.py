@@ -20,12 +20,16 @@ def dense_ranks(array: pa.Array) -> Ints:
     if pa.types.is_null(kind):
         return np.full(len(array), NULL_RANK, dtype=np.int64)
     if is_fixed(kind) and not pa.types.is_decimal(kind):
-        _, ranks = np.unique(values(array) + 0 if pa.types.is_floating(kind) else values(array), return_inverse=True)
+        _, ranks = np.unique(
+            values(array) + 0 if pa.types.is_floating(kind) else values(array), return_inverse=True
+        )
         ranks = ranks.astype(np.int64)
     elif pa.types.is_nested(kind):
         ranks = _python_ranks(array)
     else:
-        ranks = values(pc.rank(array, tiebreaker="dense", null_placement="at_start").cast(pa.int64()))
+        ranks = values(
+            pc.rank(array, tiebreaker="dense", null_placement="at_start").cast(pa.int64())
+        )
     return ranks if valid is None else np.where(valid, ranks, NULL_RANK)
 
 

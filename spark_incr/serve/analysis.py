@@ -7,7 +7,8 @@ and the memory can be stored with a view, so that opening a state asks Spark not
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -22,17 +23,39 @@ from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.sql.dialect import print_sql, quoted
 
+# What a query means depends on these; a view keeps those of its creation.
+_CONFS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
+
 
 class SparkAnalysis:
     """Answers of one session; `memory` maps questions to types as JSON."""
 
-    def __init__(self, spark: SparkSession, memory: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        memory: Mapping[str, str] | None = None,
+        confs: Mapping[str, str] | None = None,
+    ) -> None:
         self.spark = spark
         self.memory: dict[str, str] = dict(memory or {})
+        self.confs = dict(confs or {key: str(spark.conf.get(key)) for key in _CONFS})
         self.settings = Settings(
-            ansi=spark.conf.get("spark.sql.ansi.enabled", "true") == "true",
-            time_zone=str(spark.conf.get("spark.sql.session.timeZone")),
+            ansi=self.confs["spark.sql.ansi.enabled"] == "true",
+            time_zone=self.confs["spark.sql.session.timeZone"],
         )
+
+    @contextmanager
+    def _as_created(self) -> Iterator[None]:
+        """The session with the confs under which the view was created."""
+        now = {key: str(self.spark.conf.get(key)) for key in self.confs}
+        differing = {k: v for k, v in self.confs.items() if now[k] != v}
+        for key, value in differing.items():
+            self.spark.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key in differing:
+                self.spark.conf.set(key, now[key])
 
     # Types
 
@@ -68,8 +91,11 @@ class SparkAnalysis:
         if not texts:
             return []
         try:
-            frame = self._empty(schema).selectExpr(*(f"{t} AS c{i}" for i, t in enumerate(texts)))
-            return [field.dataType for field in frame.schema.fields]
+            with self._as_created():
+                frame = self._empty(schema).selectExpr(
+                    *(f"{t} AS c{i}" for i, t in enumerate(texts))
+                )
+                return [field.dataType for field in frame.schema.fields]
         except PySparkException:
             if len(texts) == 1:
                 return [None]
@@ -121,8 +147,9 @@ class SparkAnalysis:
         index = "__incr_row"
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
-        frame = self.spark.createDataFrame(numbered).selectExpr(*texts, index)
-        result = frame.toArrow().sort_by(index)
+        with self._as_created():
+            frame = self.spark.createDataFrame(numbered).selectExpr(*texts, index)
+            result = frame.toArrow().sort_by(index)
         return [single(result.column(i)).cast(arrow_type(t)) for i, t in enumerate(types)]
 
 

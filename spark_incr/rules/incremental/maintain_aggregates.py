@@ -86,7 +86,9 @@ class _Splitter:
         (argument,) = self._masked(call.arguments, condition)
         count = self._count((argument,), multiset)
         if call.function == "bit_xor":
-            return self._answer(call, "bit_xor", [self._sum("xor", (argument,), multiset), count], source)
+            return self._answer(
+                call, "bit_xor", [self._sum("xor", (argument,), multiset), count], source
+            )
         if call.function in ("bool_and", "bool_or"):
             total = self._sum("integer", (argument,), multiset)
             return self._answer(call, call.function, [total, count], source)
@@ -153,7 +155,9 @@ class _Splitter:
 
     def _accumulator(self, accumulator: Accumulator, hint: str) -> Accumulator:
         if accumulator not in self.accumulators:
-            words = [hint, *accumulator.terms] if accumulator.terms else [hint, *accumulator.present]
+            words = (
+                [hint, *accumulator.terms] if accumulator.terms else [hint, *accumulator.present]
+            )
             if accumulator.multiset:
                 words.insert(1, "distinct")
             name = self.context.names.fresh("_".join(words))

@@ -22,7 +22,8 @@ def merge_projects(node: Node, context: Context) -> Node:
         reads = Counter(c.name for e in node.expressions for c in e.find_all(exp.Column))
         values = dict(zip(below.names, below.expressions, strict=True))
         if all(
-            reads[name] < 2 or isinstance(e, (exp.Column, exp.Literal)) for name, e in values.items()
+            reads[name] < 2 or isinstance(e, (exp.Column, exp.Literal))
+            for name, e in values.items()
         ):
             merged = tuple(substitute(e, values) for e in node.expressions)
             node = Project(node.schema, below.input, merged)

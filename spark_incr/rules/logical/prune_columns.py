@@ -61,9 +61,7 @@ def _pruned(node: Node, needed: set[str]) -> Node:
         return Join(left.schema + right.schema, left, right, node.keys)
     if isinstance(node, UnionAll):
         kept_at = [i for i, name in enumerate(node.names) if name in needed]
-        relations = tuple(
-            _exactly(r, {r.names[i] for i in kept_at}) for r in node.relations
-        )
+        relations = tuple(_exactly(r, {r.names[i] for i in kept_at}) for r in node.relations)
         return UnionAll(tuple(node.schema[i] for i in kept_at), relations)
     if isinstance(node, Aggregate):
         calls = tuple(c for c in node.calls if c.name in needed)

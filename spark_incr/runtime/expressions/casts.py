@@ -6,7 +6,9 @@ Only pairs of types whose result is known bit by bit are here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -15,20 +17,25 @@ import pyarrow.compute as pc
 import pyspark.sql.types as T
 from sqlglot import exp
 
-from spark_incr.errors import error
+from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.types import FLOATS, INTEGERS, arrow_type
 from spark_incr.runtime.expressions.decimals import (
     as_decimal,
     decimal_array,
+    fits,
     magnitude,
     rescaled,
     scale_of,
     unscaled,
+    wide,
 )
-from spark_incr.runtime.expressions.evaluation import array_of, nulls_of, values_of
-from spark_incr.runtime.expressions.registry import Call, Compiled, Settings, kernel, null
+from spark_incr.runtime.expressions.evaluation import Values, array_of, nulls_of, values_of
+from spark_incr.runtime.expressions.registry import Call, Compiled, Settings, kernel, literal, null
+from spark_incr.runtime.expressions.text_casts import Convert, text_reader, text_writer
 
-Convert = Callable[[pa.Array], pa.Array]
+_TIMES = (T.TimestampType, T.TimestampNTZType)
+MICROS_PER_DAY = 86_400_000_000
+_SPELLED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def coerce(operand: Compiled, target: T.DataType) -> Compiled | None:
@@ -162,38 +169,170 @@ def _cast_operands(node: exp.Expression) -> list[exp.Expression] | None:
 @kernel(
     exp.Cast,
     exp.TryCast,
-    words="between integers; integer or decimal to decimal, integers and decimal to double",
+    words="between numbers, except from float and double to decimal; boolean to and from numbers;"
+    " to string from integers, decimal, boolean, date; from string to integers and date;"
+    " between date and timestamp in UTC. TRY_CAST is not among them",
     operands=_cast_operands,
 )
 def cast(call: Call) -> Compiled | None:
     (operand,) = call.operands
-    certain = coerce(operand, call.type)
+    source, target = operand.type, call.type
+    certain = coerce(operand, target)
     if certain is not None:
         return certain
-    if not call.settings.ansi:
-        return None
-    source, target = operand.type, call.type
-    convert = _narrowing(source, target)
+    convert = _total(source, target, call.settings)
+    if convert is not None:
+        return converted(operand, target, convert, raises=False)
+    spelled = _spelled_number(operand, target)
+    if spelled is not None or not call.settings.ansi:
+        return spelled
+    convert = _partial(source, target, call.settings)
     return None if convert is None else converted(operand, target, convert, raises=True)
 
 
-def _narrowing(source: T.DataType, target: T.DataType) -> Convert | None:
-    if isinstance(source, INTEGERS) and isinstance(target, INTEGERS):
-        return lambda array: _narrow_integer(array, source, target)
+def to_text(operand: Compiled) -> Compiled | None:
+    """The operand as a string."""
+    if isinstance(operand.type, T.StringType | T.NullType):
+        return coerce(operand, T.StringType())
+    write = text_writer(operand.type)
+    return None if write is None else converted(operand, T.StringType(), write, raises=False)
+
+
+def to_date(operand: Compiled, settings: Settings) -> Compiled | None:
+    """The operand as a date: one already, or the day of a timestamp."""
+    if isinstance(operand.type, T.DateType):
+        return operand
+    convert = _total(operand.type, T.DateType(), settings)
+    return None if convert is None else converted(operand, T.DateType(), convert, raises=False)
+
+
+def _total(source: T.DataType, target: T.DataType, settings: Settings) -> Convert | None:
+    """The conversion of a pair that never fails."""
+    if isinstance(target, T.StringType):
+        return text_writer(source) if settings.ansi else None
+    if isinstance(target, T.BooleanType) and isinstance(source, (*INTEGERS, *FLOATS)):
+        return lambda array: array_of(values_of(array) != 0, pa.bool_(), nulls_of(array))
+    if isinstance(source, T.BooleanType) and isinstance(target, (*INTEGERS, *FLOATS)):
+        return lambda array: pc.cast(pc.cast(array, pa.int8()), arrow_type(target))
+    if isinstance(source, T.DoubleType) and isinstance(target, T.FloatType):
+        return _narrow_float
+    if not settings.is_utc and T.TimestampType in (type(source), type(target)):
+        return None
+    if isinstance(source, _TIMES) and isinstance(target, T.DateType):
+        return _day_of
+    if isinstance(source, _TIMES) and isinstance(target, _TIMES):
+        return lambda array: array.view(arrow_type(target))
+    return None
+
+
+def _partial(source: T.DataType, target: T.DataType, settings: Settings) -> Convert | None:
+    """The conversion of a pair that fails for some values."""
     if isinstance(target, T.DecimalType) and as_decimal(source) is not None:
         return lambda array: to_decimal(array, scale_of(source), target)
+    if isinstance(source, T.StringType):
+        return text_reader(target)
+    if isinstance(target, INTEGERS):
+        if isinstance(source, INTEGERS):
+            return lambda array: _narrow_integer(array, source, target)
+        if isinstance(source, FLOATS):
+            return lambda array: _truncated(array, source, target)
+        if isinstance(source, T.DecimalType):
+            return lambda array: _whole_part(array, source, target)
+    if isinstance(source, T.DateType) and isinstance(target, _TIMES) and settings.is_utc:
+        return lambda array: _midnight(array, target)
     return None
+
+
+def _spelled_number(operand: Compiled, target: T.DataType) -> Compiled | None:
+    """A number that is written as a string literal, as the parser writes `1.5BD`."""
+    text = operand.value if isinstance(operand.type, T.StringType) else None
+    if text is None or not _SPELLED.fullmatch(text):
+        return None
+    if isinstance(target, T.DoubleType):
+        return literal(pa.scalar(float(text), pa.float64()), target)
+    if not isinstance(target, T.DecimalType):
+        return None
+    value = Decimal(text)
+    scale = -int(value.as_tuple().exponent)
+    whole = len(value.as_tuple().digits) - scale
+    if scale > target.scale or whole > target.precision - target.scale:
+        return None
+    return literal(pa.scalar(value, arrow_type(target)), target)
+
+
+def _overflow(value: object, source: T.DataType, target: T.DataType) -> IncrementalError:
+    return error(
+        "CAST_OVERFLOW",
+        value=value,
+        source=source.simpleString(),
+        target=target.simpleString(),
+    )
 
 
 def _narrow_integer(array: pa.Array, source: T.DataType, target: T.DataType) -> pa.Array:
     try:
         return pc.cast(array, arrow_type(target))
     except pa.ArrowInvalid:
-        values = values_of(array.drop_null()).astype(np.int64)
-        narrow = values.astype(values_of(pa.nulls(0, arrow_type(target))).dtype)
-        raise error(
-            "CAST_OVERFLOW",
-            value=int(values[narrow != values][0]),
-            source=source.simpleString(),
-            target=target.simpleString(),
-        ) from None
+        low, high = _limits(target)
+        values = values_of(array.drop_null())
+        wrong = values[(values < low) | (values > high)]
+        raise _overflow(int(wrong[0]), source, target) from None
+
+
+def _limits(target: T.DataType) -> tuple[int, int]:
+    bits = arrow_type(target).bit_width  # type: ignore[union-attr]
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _truncated(array: pa.Array, source: T.DataType, target: T.DataType) -> pa.Array:
+    """The whole part; 2^63 itself is let through and saturates, as in Java."""
+    low, high = _limits(target)
+    nulls = nulls_of(array)
+    values = np.trunc(values_of(array).astype(np.float64))
+    if nulls is not None:
+        values = np.where(nulls, 0.0, values)
+    good = (values >= float(low)) & (values <= float(high))
+    if not good.all():
+        raise _overflow(values[~good][0], source, target)
+    return array_of(saturated(values), pa.int64(), nulls).cast(arrow_type(target))
+
+
+def saturated(values: Values) -> Values:
+    """Doubles as int64: what is too large becomes the largest, NaN becomes 0."""
+    top = 2.0**63
+    inside = np.where((values < top) & (values >= -top), values, 0.0).astype(np.int64)
+    limits = np.iinfo(np.int64)
+    return np.where(values >= top, limits.max, np.where(values < -top, limits.min, inside))
+
+
+def _whole_part(array: pa.Array, source: T.DecimalType, target: T.DataType) -> pa.Array:
+    values, factor = unscaled(array), 10**source.scale
+    if not fits(factor):
+        values = wide(values)
+    whole = np.abs(values) // factor
+    signed = np.where(values < 0, -whole, whole)
+    low, high = _limits(target)
+    wrong = (signed < low) | (signed > high)
+    if wrong.any():
+        raise _overflow(array.filter(pa.array(wrong, pa.bool_()))[0].as_py(), source, target)
+    return array_of(signed.astype(np.int64), pa.int64(), nulls_of(array)).cast(arrow_type(target))
+
+
+def _narrow_float(array: pa.Array) -> pa.Array:
+    with np.errstate(over="ignore"):
+        return array_of(values_of(array).astype(np.float32), pa.float32(), nulls_of(array))
+
+
+def _day_of(array: pa.Array) -> pa.Array:
+    days = (values_of(array) // MICROS_PER_DAY).astype(np.int32)
+    return array_of(days, pa.date32(), nulls_of(array))
+
+
+def _midnight(array: pa.Array, target: T.DataType) -> pa.Array:
+    nulls = nulls_of(array)
+    days = values_of(array).astype(np.int64)
+    if nulls is not None:
+        days = np.where(nulls, 0, days)
+    if not fits(magnitude(days) * MICROS_PER_DAY):
+        raise error("ARITHMETIC_OVERFLOW", what="date to timestamp")
+    return array_of(days * MICROS_PER_DAY, arrow_type(target), nulls)

@@ -10,10 +10,16 @@ from sqlglot import exp
 from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.expressions import (
     arithmetic,
+    bits,
     casts,
     comparison,
     conditional,
+    dates,
     literals,
+    mathematics,
+    nested,
+    rounding,
+    strings,
 )
 from spark_incr.runtime.expressions.registry import (
     Call,
@@ -25,7 +31,19 @@ from spark_incr.runtime.expressions.registry import (
 )
 
 # Importing a module of kernels registers them.
-MODULES = (arithmetic, casts, comparison, conditional, literals)
+MODULES = (
+    arithmetic,
+    bits,
+    casts,
+    comparison,
+    conditional,
+    dates,
+    literals,
+    mathematics,
+    nested,
+    rounding,
+    strings,
+)
 
 
 def compile_expression(

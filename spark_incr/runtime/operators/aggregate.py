@@ -131,7 +131,9 @@ class AggregateOperator:
             ]
         )
 
-    def _merge_multiset(self, multiset: Multiset, keyed: pa.Table, groups: Groups) -> _MultisetChange:
+    def _merge_multiset(
+        self, multiset: Multiset, keyed: pa.Table, groups: Groups
+    ) -> _MultisetChange:
         names = _columns(self.stage, multiset)
         rows = np.arange(keyed.num_rows)
         table = keyed.select([*names, WEIGHT])
@@ -150,7 +152,11 @@ class AggregateOperator:
         merged = merge_bag(self.arrangements[multiset.name], table)
         group = np.zeros(0, np.int64)
         if table.num_rows:
-            group = np.zeros(table.num_rows, np.int64) if self.stage.scalar else groups.of_rows()[rows[first]]
+            group = (
+                np.zeros(table.num_rows, np.int64)
+                if self.stage.scalar
+                else groups.of_rows()[rows[first]]
+            )
         return _MultisetChange(table, group, merged)
 
     def _merge_accumulators(
@@ -199,10 +205,20 @@ class AggregateOperator:
         touched = np.unique(change.group)
         if not len(touched):
             if derived.function in ("collect_list", "collect_set") and old.null_count:
-                return DERIVED[derived.function](
-                    Values(np.zeros(0, np.int64), [pa.array([], old.type.value_type)], np.zeros(0, np.int64), count),
-                    old.type, derived.parameters,
-                ) if old.null_count == count else old
+                return (
+                    DERIVED[derived.function](
+                        Values(
+                            np.zeros(0, np.int64),
+                            [pa.array([], old.type.value_type)],
+                            np.zeros(0, np.int64),
+                            count,
+                        ),
+                        old.type,
+                        derived.parameters,
+                    )
+                    if old.null_count == count
+                    else old
+                )
             return old
         if derived.function in _EXTREMES:
             result, touched = _extreme(_EXTREMES[derived.function], old, change, count)

@@ -60,7 +60,9 @@ class _Side:
         self.columns = list(node.names)
         self._keys = keys
         # A float key is looked up as Spark compares it; the row keeps the value as it is.
-        self._clean = {k: _KEY.format(i) for i, k in enumerate(keys) if contains_float(node.type_of(k))}
+        self._clean = {
+            k: _KEY.format(i) for i, k in enumerate(keys) if contains_float(node.type_of(k))
+        }
         self.lineage = [self._clean.get(k, k) for k in keys]
         schema = arrow_schema(node.schema)
         for key, name in self._clean.items():

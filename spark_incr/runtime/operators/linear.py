@@ -84,4 +84,3 @@ class SingleOperator:
 
     def start(self) -> pa.Table:
         return pa.table({WEIGHT: np.ones(1, dtype=np.int64)})
-

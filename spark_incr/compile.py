@@ -1,0 +1,77 @@
+"""From the text of a query to the plan that maintains it.
+
+Spark analyses the query first: its error is ours, and its output is what the plan has to give,
+column by column. The text that sqlglot prints from its own reading is analysed too, and has to be
+the same query for Spark; so a misreading is refused and never maintained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_incr.errors import error
+from spark_incr.plan.build import Analyzer, Catalog, build_plan
+from spark_incr.plan.nodes import Node, Scan, walk
+from spark_incr.plan.scope import Names, folded
+from spark_incr.plan.types import Field, Schema, arrow_type, type_text
+from spark_incr.rules import PACKS
+from spark_incr.rules.executor import Context, run_packs, validate
+from spark_incr.serve.analysis import SparkAnalysis
+from spark_incr.sql.dialect import parse_query, print_sql
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A maintainable query: its plan, and the columns as users see them."""
+
+    text: str
+    plan: Node
+    schema: Schema
+
+    @property
+    def relations(self) -> frozenset[str]:
+        return frozenset(n.relation for n in walk(self.plan) if isinstance(n, Scan))
+
+
+def compile_query(
+    text: str, names: tuple[str, ...], catalog: Catalog, analysis: SparkAnalysis
+) -> Compiled:
+    """Compile a query whose columns are renamed to `names` if any are given."""
+    schema = analysis.query_schema(text)
+    if names:
+        if len(names) != len(schema):
+            raise error("INCR_COLUMN_COUNT", expected=len(schema), actual=len(names))
+        schema = tuple(Field(name, f.type) for name, f in zip(names, schema, strict=True))
+    _check_output(schema)
+    tree = parse_query(text)
+    if not analysis.same_query(text, print_sql(tree)):
+        raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
+    plan = compile_plan(text, catalog, analysis)
+    actual = [f.type for f in plan.schema]
+    if [type_text(t) for t in actual] != [type_text(f.type) for f in schema]:
+        raise error(
+            "INCR_SCHEMA_DIFFERS",
+            actual=", ".join(map(type_text, actual)),
+            expected=", ".join(type_text(f.type) for f in schema),
+        )
+    return Compiled(text, plan, schema)
+
+
+def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
+    """The incremental plan of a query that is known to be valid."""
+    plan = build_plan(parse_query(text), catalog, analyzer)
+    validate(plan, "build_plan")
+    names = Names({folded(name) for node in walk(plan) for name in node.names})
+    return run_packs(plan, PACKS, Context(analyzer, names))
+
+
+def _check_output(schema: Schema) -> None:
+    seen: set[str] = set()
+    for field in schema:
+        if folded(field.name) in seen:
+            raise error("INCR_DUPLICATE_COLUMN", name=field.name)
+        if folded(field.name).startswith("__incr_"):
+            raise error("INCR_RESERVED_NAME", name=field.name)
+        if arrow_type(field.type) is None:
+            raise error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name)
+        seen.add(folded(field.name))

@@ -1,0 +1,136 @@
+"""Plans as text: numbered relations, inputs first, the same text for the same plan.
+
+r0 := Scan[orders: customer, amount]
+r1 := Aggregate[r0]
+    tier      homomorphic
+    lineage   customer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spark_incr.plan.facts import unique_keys
+from spark_incr.plan.nodes import Filter, Join, Node, Project, Scan, Single, UnionAll, walk
+from spark_incr.plan.stages import AggregateStage
+from spark_incr.plan.types import type_text
+from spark_incr.sql.dialect import print_sql, quoted
+
+Size = Callable[[int], str | None]
+_WIDTH = 11
+
+
+def tier_of(node: Node) -> str:
+    """The tier by which a node is maintained, with the reason where it is not the best one."""
+    if isinstance(node, Join):
+        return "bilinear" if node.keys else "bilinear (no equality to look up by)"
+    if isinstance(node, AggregateStage):
+        if not node.multisets:
+            return "homomorphic"
+        reasons = sorted({d.function for d in node.derived})
+        distinct = {a.multiset for a in node.accumulators if a.multiset}
+        return f"multiset ({', '.join([*reasons, *(['distinct'] if distinct else [])])} without inverse)"
+    return "linear"
+
+
+def explain_plan(plan: Node, size: Size | None = None) -> str:
+    """The plan, one relation after the other; `size` tells the state of each."""
+    numbers: dict[int, str] = {}
+    lines: list[str] = []
+    for number, node in enumerate(_visited(plan)):
+        name = f"r{number}"
+        inputs = [numbers[id(child)] for child in node.inputs]
+        numbers[id(node)] = name
+        lines.append(f"{name} := {_head(node, inputs)}")
+        for label, text in _details(node):
+            lines.append(f"    {label:<{_WIDTH}}{text}")
+        state = size(number) if size else None
+        if state:
+            lines.append(f"    {'state':<{_WIDTH}}{state}")
+    return "\n".join(lines)
+
+
+def plan_as_json(plan: Node) -> list[dict[str, Any]]:
+    """The plan as data: one object per relation."""
+    numbers: dict[int, str] = {}
+    result: list[dict[str, Any]] = []
+    for number, node in enumerate(_visited(plan)):
+        numbers[id(node)] = f"r{number}"
+        result.append(
+            {
+                "name": f"r{number}",
+                "operator": _title(node),
+                "inputs": [numbers[id(child)] for child in node.inputs],
+                "tier": tier_of(node),
+                "columns": {f.name: type_text(f.type) for f in node.schema},
+                **{label: text for label, text in _details(node) if label != "tier"},
+            }
+        )
+    return result
+
+
+def _visited(plan: Node) -> list[Node]:
+    return list(walk(plan))
+
+
+def _title(node: Node) -> str:
+    return "Aggregate" if isinstance(node, AggregateStage) else type(node).__name__
+
+
+def _head(node: Node, inputs: Sequence[str]) -> str:
+    match node:
+        case Scan():
+            columns = [
+                c if c == n else f"{quoted(c)} AS {n}"
+                for c, n in zip(node.columns, node.names, strict=True)
+            ]
+            inner = f"{node.relation}: {', '.join(columns)}"
+        case Single():
+            inner = "one row"
+        case Project():
+            pairs = zip(node.expressions, node.names, strict=True)
+            inner = f"{inputs[0]}: " + ", ".join(
+                n if print_sql(e) == quoted(n) else f"{print_sql(e)} AS {n}" for e, n in pairs
+            )
+        case Filter():
+            inner = f"{inputs[0]}: {print_sql(node.condition)}"
+        case _:
+            inner = ", ".join(inputs)
+    return f"{_title(node)}[{inner}]"
+
+
+def _details(node: Node) -> list[tuple[str, str]]:
+    if isinstance(node, (Scan, Single, Project, Filter, UnionAll)):
+        return []
+    result = [("tier", tier_of(node))]
+    if isinstance(node, Join):
+        result.append(("lineage", ", ".join(f"{a} = {b}" for a, b in node.keys) or "none"))
+    if isinstance(node, AggregateStage):
+        result.append(("lineage", ", ".join(node.keys) or "none (one row)"))
+        result.append(("rows", "__incr_n: integer sum of 1"))
+        for a in node.accumulators:
+            what = " * ".join(a.terms) or "1"
+            where = [f"{c} is not null" for c in a.present if c not in a.terms]
+            over = [f"over distinct {a.multiset}"] if a.multiset else []
+            text = " ".join([f"{a.name}: {a.monoid} sum of {what}", *_where(where), *over])
+            result.append(("monoid", text))
+        for m in node.multisets:
+            condition = [f"where {m.condition}"] if m.condition else []
+            result.append(("multiset", " ".join([f"{m.name}: {', '.join(m.values)}", *condition])))
+        for d in node.derived:
+            constants = "".join(f", {p}" for p in d.parameters)
+            result.append(("derived", f"{d.name}: {d.function}({d.multiset}{constants})"))
+        for answer in node.answers:
+            if answer.function != "derived":
+                inner = ", ".join(answer.inputs)
+                type_ = type_text(answer.type)
+                result.append(("answer", f"{answer.name}: {answer.function}({inner}) {type_}"))
+    keys = sorted(", ".join(sorted(key)) for key in unique_keys(node) if key)
+    if keys:
+        result.append(("facts", "; ".join(f"unique ({key})" for key in keys)))
+    return result
+
+
+def _where(conditions: list[str]) -> list[str]:
+    return [f"where {' and '.join(conditions)}"] if conditions else []

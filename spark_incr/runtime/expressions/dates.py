@@ -1,0 +1,255 @@
+"""Dates are days and timestamps are microseconds since 1970-01-01, in the proleptic calendar.
+
+The parts of a timestamp depend on the session's time zone; only UTC is certain here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyspark.sql.types as T
+from sqlglot import exp
+
+from spark_incr.plan.types import INTEGERS
+from spark_incr.runtime.expressions.casts import MICROS_PER_DAY, coerce, to_date
+from spark_incr.runtime.expressions.evaluation import (
+    Values,
+    any_null,
+    array_of,
+    nulls_of,
+    strict,
+    values_of,
+)
+from spark_incr.runtime.expressions.registry import Call, Compiled, Operands, kernel
+
+SECOND = 1_000_000
+DAY = MICROS_PER_DAY
+_TIMES = (T.TimestampType, T.TimestampNTZType)
+
+
+def _months(days: Values) -> Values:
+    """Whole months since 1970-01."""
+    months: Values = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    return months
+
+
+def _first_day(months: Values) -> Values:
+    """The day on which a month begins."""
+    days: Values = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    return days
+
+
+def _monday(days: Values) -> Values:
+    monday: Values = days - (days + 3) % 7
+    return monday
+
+
+_PARTS: dict[str, Callable[[Values], Values]] = {
+    "YEAR": lambda days: _months(days) // 12 + 1970,
+    "QUARTER": lambda days: _months(days) % 12 // 3 + 1,
+    "MONTH": lambda days: _months(days) % 12 + 1,
+    "DAY": lambda days: days - _first_day(_months(days)) + 1,
+    "DAYOFWEEK": lambda days: (days + 4) % 7 + 1,
+    "WEEKDAY": lambda days: (days + 3) % 7,
+    "DAYOFYEAR": lambda days: days - _first_day(_months(days) // 12 * 12) + 1,
+}
+_NODES: dict[type[exp.Expression] | str, str] = {
+    exp.Year: "YEAR",
+    exp.Quarter: "QUARTER",
+    exp.Month: "MONTH",
+    exp.Day: "DAY",
+    exp.DayOfMonth: "DAY",
+    exp.DayOfWeek: "DAYOFWEEK",
+    exp.DayOfYear: "DAYOFYEAR",
+    "weekday": "WEEKDAY",
+}
+_FLOORS: dict[str, Callable[[Values], Values]] = {
+    "YEAR": lambda days: _first_day(_months(days) // 12 * 12),
+    "QUARTER": lambda days: _first_day(_months(days) // 3 * 3),
+    "MONTH": lambda days: _first_day(_months(days)),
+    "WEEK": _monday,
+}
+_UNITS = {"DAY": DAY, "HOUR": 3600 * SECOND, "MINUTE": 60 * SECOND, "SECOND": SECOND}
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    """The value below the cast to a date that the parser writes around it."""
+    if isinstance(node, exp.TsOrDsToDate) and not any(
+        value for key, value in node.args.items() if key != "this"
+    ):
+        return node.this  # type: ignore[no-any-return]
+    return node
+
+
+def _bare_operands(*names: str) -> Operands:
+    def operands(node: exp.Expression) -> list[exp.Expression] | None:
+        if any(value and key not in names for key, value in node.args.items()):
+            return None
+        return [_bare(node.args[name]) for name in names]
+
+    return operands
+
+
+def _part(call: Call, name: str, operand: Compiled) -> Compiled | None:
+    date = to_date(operand, call.settings)
+    part = _PARTS.get(name)
+    if date is None or part is None or not isinstance(call.type, T.IntegerType):
+        return None
+
+    def evaluate(array: pa.Array) -> pa.Array:
+        return array_of(part(values_of(array).astype(np.int64)), pa.int32(), nulls_of(array))
+
+    return strict(call, evaluate, operands=(date,))
+
+
+def _date_part(call: Call) -> Compiled | None:
+    key = call.node.name.lower() if isinstance(call.node, exp.Anonymous) else type(call.node)
+    return _part(call, _NODES[key], call.operands[0])
+
+
+for _key in _NODES:
+    kernel(
+        _key,
+        words="dates, and timestamps in UTC",
+        operands=None if isinstance(_key, str) else _bare_operands("this"),
+    )(_date_part)
+
+
+_CLOCK: dict[str, Callable[[Values], Values]] = {
+    "HOUR": lambda micros: micros % DAY // (3600 * SECOND),
+    "MINUTE": lambda micros: micros % (3600 * SECOND) // (60 * SECOND),
+    "SECOND": lambda micros: micros % (60 * SECOND) // SECOND,
+}
+
+
+@kernel(exp.Hour, exp.Minute, exp.Second, words="timestamps in UTC", arguments=("this",))
+def clock(call: Call) -> Compiled | None:
+    (operand,) = call.operands
+    if not isinstance(operand.type, _TIMES) or not _zone_is_certain(call, operand):
+        return None
+    part = _CLOCK[type(call.node).__name__.upper()]
+
+    def evaluate(array: pa.Array) -> pa.Array:
+        return array_of(part(values_of(array)).astype(np.int32), pa.int32(), nulls_of(array))
+
+    return strict(call, evaluate)
+
+
+def _zone_is_certain(call: Call, operand: Compiled) -> bool:
+    return call.settings.is_utc or isinstance(operand.type, T.TimestampNTZType)
+
+
+def _extract_operands(node: exp.Expression) -> list[exp.Expression] | None:
+    return [node.args["expression"]] if isinstance(node.this, exp.Var) else None
+
+
+@kernel(
+    exp.Extract,
+    words="YEAR, QUARTER, MONTH, DAY of dates, and of timestamps in UTC",
+    operands=_extract_operands,
+)
+def extract(call: Call) -> Compiled | None:
+    name = call.node.this.name.upper()
+    return (
+        _part(call, name, call.operands[0]) if name in ("YEAR", "QUARTER", "MONTH", "DAY") else None
+    )
+
+
+def _add_days_operands(node: exp.Expression) -> list[exp.Expression] | None:
+    unit = node.args.get("unit")
+    known = {"this", "expression", "unit"}
+    if any(value and key not in known for key, value in node.args.items()):
+        return None
+    if unit is None or unit.name.upper() != "DAY":
+        return None
+    return [_bare(node.this), node.args["expression"]]
+
+
+@kernel(
+    exp.TsOrDsAdd,
+    words="date_add and date_sub of a date and a number of days",
+    operands=_add_days_operands,
+)
+def date_add(call: Call) -> Compiled | None:
+    return shifted(call, call.operands[0], call.operands[1], 1)
+
+
+def shifted(call: Call, date: Compiled, number: Compiled, sign: int) -> Compiled | None:
+    """The date so many days later (or earlier); as in Spark, days wrap."""
+    days = coerce(number, T.IntegerType())
+    if not isinstance(date.type, T.DateType) or not isinstance(call.type, T.DateType):
+        return None
+    if days is None or not isinstance(number.type, INTEGERS):
+        return None
+
+    def evaluate(start: pa.Array, count: pa.Array) -> pa.Array:
+        moved = values_of(start) + values_of(count) * np.int32(sign)
+        return array_of(moved, pa.date32(), any_null(start, count))
+
+    return strict(call, evaluate, operands=(date, days))
+
+
+@kernel(
+    exp.DateDiff,
+    words="two dates",
+    operands=_bare_operands("this", "expression"),
+)
+def date_diff(call: Call) -> Compiled | None:
+    if not all(isinstance(operand.type, T.DateType) for operand in call.operands):
+        return None
+
+    def evaluate(end: pa.Array, start: pa.Array) -> pa.Array:
+        return array_of(values_of(end) - values_of(start), pa.int32(), any_null(end, start))
+
+    return strict(call, evaluate) if isinstance(call.type, T.IntegerType) else None
+
+
+def _unit_operands(node: exp.Expression) -> list[exp.Expression] | None:
+    known = {"this", "unit"}
+    if any(value and key not in known for key, value in node.args.items()):
+        return None
+    return [node.this] if isinstance(node.args.get("unit"), exp.Var | exp.Literal) else None
+
+
+@kernel(
+    exp.TimestampTrunc,
+    words="date_trunc of timestamps in UTC to YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND",
+    operands=_unit_operands,
+)
+def date_trunc(call: Call) -> Compiled | None:
+    (operand,) = call.operands
+    unit = call.node.args["unit"].name.upper()
+    if operand.type != call.type or not isinstance(call.type, _TIMES):
+        return None
+    if not _zone_is_certain(call, operand):
+        return None
+    floor, step = _FLOORS.get(unit), _UNITS.get(unit)
+    if floor is None and step is None:
+        return None
+
+    def evaluate(array: pa.Array) -> pa.Array:
+        micros = values_of(array)
+        found = micros - micros % step if floor is None else floor(micros // DAY) * DAY
+        return array_of(found, call.arrow, nulls_of(array))
+
+    return strict(call, evaluate)
+
+
+@kernel(
+    exp.DateTrunc,
+    words="trunc of dates to YEAR, QUARTER, MONTH, WEEK",
+    operands=_unit_operands,
+)
+def trunc(call: Call) -> Compiled | None:
+    (operand,) = call.operands
+    floor = _FLOORS.get(call.node.args["unit"].name.upper())
+    if floor is None or not all(isinstance(t, T.DateType) for t in (operand.type, call.type)):
+        return None
+
+    def evaluate(array: pa.Array) -> pa.Array:
+        days = floor(values_of(array).astype(np.int64)).astype(np.int32)
+        return array_of(days, pa.date32(), nulls_of(array))
+
+    return strict(call, evaluate)

@@ -1,0 +1,163 @@
+"""Incremental tables: bags of rows that DML and commits change, with their constraints.
+
+Law: a batch is applied whole or not at all. Deletes must find their rows in the table as it was;
+with a primary key, at most one row per key is left after the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from spark_incr.errors import error
+from spark_incr.plan.types import Schema, arrow_schema
+from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.changes import (
+    add,
+    consolidate,
+    deleted,
+    empty,
+    inserted,
+    rows_of,
+    weights,
+)
+from spark_incr.runtime.columns import arrays, single, values
+from spark_incr.runtime.keys import group_rows
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """A table as its CREATE statement has it."""
+
+    name: str
+    schema: Schema
+    primary_key: tuple[str, ...]
+    not_null: frozenset[str]
+    statement: str
+
+
+class Table:
+    """A table and its rows, looked up by primary key if there is one."""
+
+    def __init__(self, definition: TableDefinition) -> None:
+        self.definition = definition
+        self.schema = arrow_schema(definition.schema)
+        self.rows = Arrangement(
+            bag_layout(self.schema, definition.primary_key or tuple(self.schema.names))
+        )
+
+    def apply(self, insert: pa.Table | None, delete: pa.Table | None) -> pa.Table:
+        """Check and apply a batch; returns its change."""
+        arriving = None if insert is None else self._fit(insert, "insert")
+        leaving = None if delete is None else self._fit_delete(delete)
+        parts = []
+        if leaving is not None and leaving.num_rows:
+            gone = consolidate(deleted(leaving))
+            self._check_present(gone)
+            parts.append(gone)
+        if arriving is not None and arriving.num_rows:
+            self._check_not_null(arriving)
+            parts.append(inserted(arriving))
+        if not parts:
+            return empty(self.schema)
+        changes = consolidate(add(parts))
+        if self.definition.primary_key:
+            self._check_key(changes)
+        merge_bag(self.rows, changes)
+        return changes
+
+    def _fit(self, rows: pa.Table, what: str) -> pa.Table:
+        """The rows in the table's schema; columns are matched by name."""
+        table = self.definition.name
+        missing = [n for n in self.schema.names if n not in rows.column_names]
+        surplus = [n for n in rows.column_names if n not in self.schema.names]
+        if missing or surplus:
+            problem = [f"column {n} is missing" for n in missing]
+            problem += [f"there is no column {n}" for n in surplus]
+            raise error("INCR_SCHEMA_MISMATCH", table=table, what="; ".join(problem))
+        rows = rows.select(self.schema.names)
+        if rows.schema.equals(self.schema):
+            return rows.combine_chunks()
+        columns = []
+        for field in self.schema:
+            try:
+                columns.append(single(rows.column(field.name)).cast(field.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as failure:
+                raise error(
+                    "INCR_SCHEMA_MISMATCH",
+                    table=table,
+                    what=f"column {field.name} of the rows to {what} has type "
+                    f"{rows.schema.field(field.name).type}, not {field.type}",
+                    detail=str(failure).split("\n")[0],
+                ) from None
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _fit_delete(self, rows: pa.Table) -> pa.Table:
+        """Rows to delete; of a table with a primary key, the key columns are enough."""
+        key = self.definition.primary_key
+        if not key or set(rows.column_names) != set(key) or len(key) == len(self.schema):
+            return self._fit(rows, "delete")
+        fields = [self.schema.field(name) for name in key]
+        keys = [
+            single(rows.column(f.name)).cast(f.type) if rows.num_rows else pa.array([], f.type)
+            for f in fields
+        ]
+        snapshot = self.rows.snapshot()
+        located = snapshot.find_lineage(keys, rows.num_rows)
+        if len(located.probe) < rows.num_rows:
+            absent = np.setdiff1d(np.arange(rows.num_rows), located.probe)
+            raise self._not_found(rows.select(list(key)).take(absent[:_SHOWN]), len(absent))
+        columns = snapshot.gather(located, self.schema.names)
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _check_present(self, gone: pa.Table) -> None:
+        snapshot = self.rows.snapshot()
+        located = snapshot.find(gone, self.rows.layout.hashes(gone))
+        there = np.zeros(gone.num_rows, dtype=np.int64)
+        there[located.probe] = values(snapshot.gather(located, ["__incr_w"])[0])
+        absent = np.flatnonzero(there + weights(gone) < 0)
+        if len(absent):
+            raise self._not_found(rows_of(gone).take(absent[:_SHOWN]), len(absent))
+
+    def _not_found(self, rows: pa.Table, count: int) -> Exception:
+        more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+        return error("INCR_ROW_NOT_FOUND", table=self.definition.name, rows=_shown(rows) + more)
+
+    def _check_not_null(self, rows: pa.Table) -> None:
+        for name in self.schema.names:
+            if rows.column(name).null_count == 0:
+                continue
+            if name in self.definition.primary_key:
+                raise error("INCR_NULL_KEY", column=name, table=self.definition.name)
+            if name in self.definition.not_null:
+                raise error("INCR_NOT_NULL", column=name, table=self.definition.name)
+
+    def _check_key(self, changes: pa.Table) -> None:
+        key = self.definition.primary_key
+        columns = arrays(changes, key)
+        groups = group_rows(columns, changes.num_rows)
+        net = groups.total(weights(changes))
+        keys = [c.take(groups.first) for c in columns]
+        located = self.rows.snapshot().find_lineage(keys, groups.count)
+        net[located.probe] += 1
+        twice = np.flatnonzero(net > 1)
+        if len(twice):
+            shown = pa.Table.from_arrays([k.take(twice[:_SHOWN]) for k in keys], names=list(key))
+            more = f" and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
+            raise error("INCR_DUPLICATE_KEY", table=self.definition.name, keys=_shown(shown) + more)
+
+
+def _shown(rows: pa.Table) -> str:
+    return ", ".join(
+        "(" + ", ".join(f"{k}={v!r}" for k, v in row.items()) + ")" for row in rows.to_pylist()
+    )
+
+
+def whole(table: Table) -> pa.Table:
+    """All rows of a table as a change batch."""
+    return table.rows.snapshot().rows()

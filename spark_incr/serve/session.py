@@ -1,0 +1,146 @@
+"""Sessions that understand the INCREMENTAL statements.
+
+`session` makes one, `enable` teaches one that exists. The session's `sql` hears our statements and
+DML on incremental tables; everything else goes to Spark, with the incremental relations that it
+mentions brought up to date first.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import weakref
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_incr.engine import Engine
+from spark_incr.errors import error
+from spark_incr.java import ensure_java
+from spark_incr.serve.execute import execute
+from spark_incr.serve.relations import Relations
+from spark_incr.sources.dml import change_of, target_of
+from spark_incr.sources.row_change import Target
+from spark_incr.runtime.tables import Table
+from spark_incr.sql.parse import parse_statement
+
+_DEFAULTS = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+_doors: weakref.WeakKeyDictionary[SparkSession, Door] = weakref.WeakKeyDictionary()
+
+
+class Door:
+    """One session's way into one engine."""
+
+    def __init__(self, spark: SparkSession, engine: Engine) -> None:
+        self.spark = spark
+        self.engine = engine
+        self.spark_sql = spark.sql
+        self.spark_table = spark.table
+        self.relations = Relations(spark, engine.path / "snapshots")
+        engine.on_relations = self.declare
+        self.declare()
+
+    def declare(self) -> None:
+        """Let Spark know the relations that there are."""
+        wanted = {r.name: r for r in self.engine.relations}
+        for name in self.relations.names() - wanted.keys():
+            self.relations.forget(name)
+        for relation in wanted.values():
+            self.relations.declare(
+                relation.name,
+                relation.schema,
+                functools.partial(_changed, relation),
+                self.engine._reader(relation).to_arrow,
+            )
+
+    def sql(self, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        statement = parse_statement(text)
+        if statement is not None:
+            return execute(self.engine, self.spark, statement, text)
+        name = target_of(text)
+        relation = None if name is None else self.engine.find(name)
+        self.relations.refresh(self.relations.mentioned(text))
+        if relation is not None:
+            if not isinstance(relation.state, Table):
+                raise error(
+                    "INCR_UNSUPPORTED",
+                    what=f"a change of the view {relation.name}",
+                    hint="Change the tables that it reads.",
+                )
+            definition = relation.state.definition
+            target = Target(
+                definition.name, definition.schema, definition.primary_key, definition.not_null
+            )
+            change = change_of(self.spark, text, target, args)
+            self.engine.commit({relation.name: {"insert": change.insert, "delete": change.delete}})
+            return self.spark.createDataFrame([tuple(change.counts.values())], list(change.counts))
+        return self.spark_sql(text, args, **kwargs)
+
+    def table(self, name: str) -> DataFrame:
+        self.relations.refresh(self.relations.mentioned(name))
+        return self.spark_table(name)
+
+
+def _changed(relation: Any) -> int:
+    return int(relation.changed)
+
+
+def session(
+    state: str | os.PathLike[str], builder: SparkSession.Builder | None = None
+) -> SparkSession:
+    """A Spark session over a state directory; `builder` brings confs of your own."""
+    ensure_java()
+    own = builder is None
+    builder = builder or SparkSession.builder.master("local[*]").appName("spark_incr")
+    if own:
+        for key, value in _DEFAULTS.items():
+            builder = builder.config(key, value)
+    return enable(builder.getOrCreate(), state)
+
+
+def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
+    """Teach a session the INCREMENTAL statements, over a state directory."""
+    known = _doors.get(spark)
+    if known is not None:
+        if known.engine.path == Path(state):
+            return spark
+        raise error("INCR_SESSION_BOUND", path=known.engine.path)
+    door = Door(spark, Engine(spark, state))
+    _doors[spark] = door
+    spark.sql = door.sql  # type: ignore[method-assign,assignment]
+    spark.table = door.table  # type: ignore[method-assign]
+    stop = spark.stop
+
+    def close() -> None:
+        disable(spark)
+        stop()
+
+    spark.stop = close  # type: ignore[method-assign]
+    return spark
+
+
+def disable(spark: SparkSession) -> None:
+    """Close the engine of a session and give the session back as it was."""
+    door = _doors.pop(spark, None)
+    if door is None:
+        return
+    for name in ("sql", "table", "stop"):
+        spark.__dict__.pop(name, None)
+    for name in door.relations.names():
+        door.relations.forget(name)
+    door.engine.close()
+
+
+def engine(spark: SparkSession) -> Engine:
+    """The engine of a session."""
+    door = _doors.get(spark)
+    if door is None:
+        raise error("INCR_SESSION_UNBOUND")
+    return door.engine
