@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,7 +66,8 @@ def test_a_live_writer_is_named_and_a_killed_one_is_followed(tmp_path: Path) -> 
             assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
 
 
-def test_twice_in_one_process(tmp_path: Path) -> None:
+def test_twice_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("a live owner is not waited for"))
     with Store.open(tmp_path):
         refused = refusal(tmp_path)
         assert refused.condition == "INCR_STATE_LOCKED"
@@ -76,6 +79,22 @@ def test_what_the_file_says_does_not_lock(tmp_path: Path) -> None:
     for text in ('{"pid": 1, "host": "elsewhere", "started": null}', "", "\xff{", "[]"):
         (tmp_path / "lock").write_text(text, encoding="latin-1")
         Store.open(tmp_path).close()
+
+
+def test_a_lock_on_its_way_from_a_dead_owner_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    owner = {"pid": gone.pid, "host": socket.gethostname(), "started": 0.0}
+    (tmp_path / "lock").write_text(json.dumps(owner))
+    descriptor = os.open(tmp_path / "lock", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert f"process {gone.pid}" in refusal(tmp_path).message
+    monkeypatch.setattr("time.sleep", lambda _: fcntl.flock(descriptor, fcntl.LOCK_UN))
+    Store.open(tmp_path).close()
+    os.close(descriptor)
 
 
 def test_a_failed_opening_lets_go(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from spark_incr.errors import IncrementalError
 from spark_incr.runtime import manifest as manifest_module
+from spark_incr.runtime.directory import Directory
 from spark_incr.runtime.store import Manifest, Segment, Store
 
 
@@ -221,6 +222,27 @@ def test_a_reader_needs_a_directory(tmp_path: Path) -> None:
     assert not (tmp_path / "typo").exists()
 
 
+@pytest.mark.parametrize("moment", ["versions", "load"])
+def test_a_reader_takes_the_next_version_if_its_files_go_as_it_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The writer goes on after the directory was listed, or after the manifest was read."""
+    original = getattr(Directory, moment)
+    with Store.open(tmp_path, retain_versions=1) as store:
+        commit(store, number(1))
+
+        def overtaken(*arguments: object) -> object:
+            answer = original(*arguments)
+            if store.manifest.version < 3:
+                commit(store, number(store.manifest.version + 1))
+            return answer
+
+        monkeypatch.setattr(Directory, moment, overtaken)
+        with Store.open(tmp_path, read_only=True) as reader:
+            assert reader.manifest.version == 3
+            assert reader.read(named(reader.manifest)[0]).equals(number(3))
+
+
 def test_readers_race_with_the_writer(tmp_path: Path, no_fsync: None) -> None:
     """Every version that a reader gets is whole, however often its files are deleted under it."""
     failures: list[BaseException] = []
@@ -378,6 +400,16 @@ def test_an_older_version_that_is_not_whole_is_given_up(tmp_path: Path) -> None:
         with pytest.raises(IncrementalError) as caught:
             store.manifest_at(2)
         assert condition(caught) == "INCR_STATE_GONE"
+
+
+def test_a_manifest_under_the_name_of_another_is_found(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        commit(store, number(1))
+    first = tmp_path / manifest_module.manifest_name(1)
+    first.rename(tmp_path / manifest_module.manifest_name(2))
+    with pytest.raises(IncrementalError, match="it holds version 1") as caught:
+        Store.open(tmp_path)
+    assert condition(caught) == "INCR_STATE_CORRUPT"
 
 
 def test_a_newer_format_is_refused_and_left_alone(
