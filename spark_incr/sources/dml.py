@@ -39,6 +39,8 @@ from spark_incr.sources.row_change import (
     rows_of,
     twice,
     unknown_column,
+    value_struct,
+    value_types,
 )
 from spark_incr.sql.names import quote
 
@@ -153,7 +155,8 @@ def _columns(target: Target) -> str:
 
 
 def _filter(where: str | None) -> str:
-    return "" if where is None else f" WHERE (\n{where}\n)"
+    # Not `WHERE (...)`: with a lone name inside, Spark takes WHERE for the table's alias.
+    return "" if where is None else f" WHERE TRUE AND (\n{where}\n)"
 
 
 def _update(queries: Queries, statement: Update, target: Target) -> RowChange:
@@ -161,16 +164,15 @@ def _update(queries: Queries, statement: Update, target: Target) -> RowChange:
     places = assigned_columns(
         queries, statement.assignments, target, rows, qualifiers(statement.table, statement.alias)
     )
-    # Inside a struct a value must be one value: Spark refuses generators there.
-    values = ", ".join(f"(\n{a.value}\n) AS v{n}" for n, a in enumerate(statement.assignments))
+    values = value_struct(assignment.value for assignment in statement.assignments)
     raw = queries.analyse(
-        f"SELECT {_columns(target)}, struct({values}) AS __incr_v FROM {rows}{_filter(statement.where)}"
+        f"SELECT {_columns(target)}, {values} FROM {rows}{_filter(statement.where)}"
     )
-    types = raw.select("__incr_v.*").schema.fields
+    types = value_types(raw)
     stored, same = [], []
     for n, place in enumerate(places):
         field = target.schema[place]
-        value = assigned(f"__incr_v.v{n}", types[n].dataType, field, target.name, by_name=True)
+        value = assigned(f"__incr_v.v{n}", types[n], field, target.name, by_name=True)
         stored.append(f"{value} AS __incr_n{place}")
         same.append(unchanged(f"__incr_o{place}", f"__incr_n{place}", field.type))
     old = [f"__incr_o{i}" for i in range(len(target.schema))]

@@ -172,9 +172,12 @@ class Reader(Cursor):
         path = self.type(ahead + 1) is TokenType.STRING or self.word(ahead + 1) == "USING"
         return self.word(ahead) == "DIRECTORY" and path
 
+    def at_insert(self) -> bool:
+        return self.word() == "INSERT" and self.word(1) in ("INTO", "OVERWRITE")
+
     def skip_to_insert(self) -> None:
         while self.type() is not None:
-            if self.word() == "INSERT" and self.word(1) in ("INTO", "OVERWRITE"):
+            if self.at_insert():
                 return
             if self.type() in _OPENING:
                 self._skip_group()

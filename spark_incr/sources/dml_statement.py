@@ -17,6 +17,13 @@ from spark_incr.sql.tokens import leading_words
 
 # A header longer than this is read from the whole text; most statements never need that.
 _HEADER_LENGTH = 2000
+_REFUSED_INSERTS = {
+    ("PARTITION", "("): "PARTITION",
+    ("IF", "NOT", "EXISTS"): "IF NOT EXISTS",
+    ("REPLACE",): "REPLACE",
+    ("AS",): "AS ... REPLACE",
+    ("WITH", "("): "WITH (options)",
+}
 
 
 @dataclass(frozen=True)
@@ -161,26 +168,16 @@ def _insert(reader: Reader, context: str) -> Insert:
     table = reader.target()
     if table is None:
         raise reader.unsupported("INSERT OVERWRITE DIRECTORY")
-    for words in (
-        ("PARTITION", "("),
-        ("IF", "NOT", "EXISTS"),
-        ("REPLACE",),
-        ("AS",),
-        ("WITH", "("),
-    ):
+    for words, form in _REFUSED_INSERTS.items():
         if reader.at_word(*words):
-            named = {"AS": "REPLACE ON", "WITH": "WITH (options)"}.get(words[0], words[0])
-            raise reader.unsupported(f"INSERT ... {named}")
+            raise reader.unsupported(f"INSERT ... {form}")
     by_name = reader.take("BY", "NAME")
     columns = None if by_name else _column_list(reader)
     start, stop = reader.index, len(reader.tokens)
-    if source:
+    while source and reader.type() is not None:
+        if reader.at_insert():
+            raise reader.unsupported("FROM ... with several INSERTs")
         reader.index += 1
-        while reader.index < stop:
-            if reader.word() == "INSERT" and reader.word(1) in ("INTO", "OVERWRITE"):
-                raise reader.unsupported("FROM ... with several INSERTs")
-            reader.index += 1
-        reader.index = start
     query = source + reader.piece(start, stop)
     with_nulls = source + reader.piece(start, stop, reader.defaults(start))
     return Insert(table, context, overwrite, columns, by_name, query, with_nulls)

@@ -33,6 +33,8 @@ from spark_incr.sources.row_change import (
     qualifiers,
     relation,
     rows_of,
+    value_struct,
+    value_types,
 )
 from spark_incr.sql.names import quote
 
@@ -99,9 +101,7 @@ def _action(queries: Queries, statement: Merge, target: Target, sides: _Sides, m
     flat = [value for row in values for value in row.values()]
     types: list[T.DataType] = []
     if flat:
-        listed = ", ".join(f"(\n{value}\n) AS v{n}" for n, value in enumerate(flat))
-        frame = queries.analyse(f"SELECT struct({listed}) AS __incr_v FROM {scope}")
-        types = [field.dataType for field in frame.select("__incr_v.*").schema.fields]
+        types = value_types(queries.analyse(f"SELECT {value_struct(flat)} FROM {scope}"))
     branches = []
     for (number, clause), row in zip(numbered, values, strict=True):
         stored = {

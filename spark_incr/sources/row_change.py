@@ -6,11 +6,12 @@ has exactly the table's Arrow schema and no NULL where the table forbids it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyspark.sql.types as T
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -103,10 +104,33 @@ def unknown_column(target: Target, column: Name) -> IncrementalError:
     return error("INCR_SCHEMA_MISMATCH", table=target.name, what=what, position=column.position)
 
 
+def value_types(frame: DataFrame) -> list[T.DataType]:
+    """The types of the values that a query holds in its struct `__incr_v`.
+
+    Inside a struct a value must be one value: Spark refuses generators there.
+    """
+    values = frame.schema["__incr_v"].dataType
+    assert isinstance(values, T.StructType)
+    return [field.dataType for field in values.fields]
+
+
+def value_struct(values: Iterable[str]) -> str:
+    fields = ", ".join(f"(\n{value}\n) AS v{n}" for n, value in enumerate(values))
+    return f"struct({fields}) AS __incr_v"
+
+
 def collect(frame: DataFrame) -> pa.Table:
-    """Run the query; an overflow in a store assignment gets its name back."""
+    """Run the query; an overflow in a store assignment gets its name back.
+
+    Fields inside structs are made nullable: Arrow refuses to take a NULL struct as one whose
+    fields are never NULL.
+    """
+    nullable = [
+        frame[f.name] if f.dataType == n.dataType else frame[f.name].cast(n.dataType).alias(f.name)
+        for f, n in zip(frame.schema, frame.schema.toNullable(), strict=True)
+    ]
     try:
-        return frame.toArrow().combine_chunks()
+        return frame.select(nullable).toArrow().combine_chunks()
     except PySparkException as failure:
         parameters = failure.getMessageParameters() or {}
         what = parameters.get("errorMessage", "")
