@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyspark.sql.types as T
 from sqlglot import exp
 
+from spark_incr.errors import error
 from spark_incr.plan.types import INTEGERS
 from spark_incr.runtime.expressions import decimals
 from spark_incr.runtime.expressions.casts import coerce, saturated
@@ -80,7 +81,7 @@ def _half_even(values: Values, digits: int) -> Values:
     source = values if decimals.fits(factor * 2) else decimals.wide(values)
     whole, rest = np.abs(source) // factor, np.abs(source) % factor
     up = (2 * rest > factor) | ((2 * rest == factor) & (whole % 2 == 1))
-    rounded = whole + up.astype(whole.dtype)
+    rounded: Values = whole + up.astype(whole.dtype)
     return np.where(source < 0, -rounded, rounded)
 
 
@@ -126,7 +127,7 @@ def round_half_even(call: Call) -> Compiled | None:
     return _rounded(call, even=True) if len(call.operands) in (1, 2) else None
 
 
-@kernel(exp.Floor, exp.Ceil, words="double, decimals, integers", arguments=("this",))
+@kernel(exp.Floor, exp.Ceil, words="double, decimals, integers; NaN gives 0", arguments=("this",))
 def floor_or_ceil(call: Call) -> Compiled | None:
     (operand,) = call.operands
     result, down = call.type, isinstance(call.node, exp.Floor)
@@ -134,9 +135,13 @@ def floor_or_ceil(call: Call) -> Compiled | None:
         whole = np.floor if down else np.ceil
 
         def doubles(array: pa.Array) -> pa.Array:
-            return array_of(saturated(whole(values_of(array))), pa.int64(), nulls_of(array))
+            nulls, values = nulls_of(array), whole(values_of(array))
+            large = (values >= 2.0**63) | (values < -(2.0**63))
+            if large.any() and (nulls is None or bool((large & ~nulls).any())):
+                raise error("ARITHMETIC_OVERFLOW", what="floor" if down else "ceil")
+            return array_of(saturated(values), pa.int64(), nulls)
 
-        return strict(call, doubles)
+        return strict(call, doubles, raises=True) if call.settings.ansi else None
     if isinstance(operand.type, INTEGERS):
         return coerce(operand, result)
     if not isinstance(operand.type, T.DecimalType) or not isinstance(result, T.DecimalType):
