@@ -28,6 +28,7 @@ from spark_incr.catalog import (
 )
 from spark_incr.compile import Compiled, compile_plan, compile_query
 from spark_incr.errors import error
+from spark_incr.plan.build import Known
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
 from spark_incr.runtime.arrangement import Arrangement, Snapshot
@@ -83,6 +84,12 @@ class Relation:
         if isinstance(self.state, Table):
             return {"rows": self.state.rows}
         return self.state.arrangements
+
+    @property
+    def known(self) -> Known:
+        """What a plan may use of the relation."""
+        unique = self.state.definition.primary_key if isinstance(self.state, Table) else ()
+        return Known(self.name, self.schema, unique)
 
     def publish(self) -> None:
         self.published = self.rows.snapshot()
@@ -313,21 +320,22 @@ class Engine:
 
     # Catalog, as plans see it
 
-    def relation(self, parts: tuple[str, ...]) -> tuple[str, Schema] | None:
+    def relation(self, parts: tuple[str, ...]) -> Known | None:
         """The relation that a query names: one of the engine's, or a static table of Spark."""
         found = self.find(join_name(parts))
         if found is not None:
-            return found.name, found.schema
-        return static_schema(self.spark, parts)
+            return found.known
+        schema = static_schema(self.spark, parts)
+        return None if schema is None else Known(join_name(parts), schema)
 
     def _statics(self, compiled: Compiled) -> dict[str, Schema]:
         """The tables of Spark that a query reads."""
         result = {}
         for name in compiled.relations:
             if self.find(name) is None:
-                known = static_schema(self.spark, name_parts(name))
-                assert known is not None
-                result[name] = known[1]
+                schema = static_schema(self.spark, name_parts(name))
+                assert schema is not None
+                result[name] = schema
         return result
 
     # Versions
@@ -420,12 +428,12 @@ class _StoredCatalog:
     engine: Engine
     statics: Mapping[str, Schema]
 
-    def relation(self, parts: tuple[str, ...]) -> tuple[str, Schema] | None:
+    def relation(self, parts: tuple[str, ...]) -> Known | None:
         name = join_name(parts)
         if name in self.statics:
-            return name, self.statics[name]
+            return Known(name, self.statics[name])
         found = self.engine.find(name)
-        return None if found is None else (found.name, found.schema)
+        return None if found is None else found.known
 
 
 def _definition(relation: Relation) -> dict[str, Any]:

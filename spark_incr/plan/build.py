@@ -50,11 +50,20 @@ class Analyzer(Protocol):
         """The type of a column in the union of two relations."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """A relation: the engine's name for it, its columns, and those that are unique together."""
+
+    name: str
+    schema: Schema
+    unique: tuple[str, ...] = ()
+
+
 class Catalog(Protocol):
     """The relations a query may read."""
 
-    def relation(self, parts: tuple[str, ...]) -> tuple[str, Schema] | None:
-        """The name by which the engine knows a relation, and its columns."""
+    def relation(self, parts: tuple[str, ...]) -> Known | None:
+        """What is known of a relation that a query names."""
 
 
 def build_plan(query: exp.Query, catalog: Catalog, analyzer: Analyzer) -> Node:
@@ -127,10 +136,10 @@ class _Builder:
                 name=".".join(parts),
                 position=position_of(table),
             )
-        relation, schema = known
-        renamed = tuple(Field(self.names.fresh(f.name), f.type) for f in schema)
-        scan = Scan(renamed, relation, tuple(f.name for f in schema))
-        return scan, _scope_of(table, _Built(scan, tuple(f.name for f in schema)), parts)
+        columns = tuple(f.name for f in known.schema)
+        renamed = tuple(Field(self.names.fresh(f.name), f.type) for f in known.schema)
+        scan = Scan(renamed, known.name, columns, known.unique)
+        return scan, _scope_of(table, _Built(scan, columns), parts)
 
     def _from(self, select: exp.Select, ctes: _Ctes) -> tuple[Node, Scope]:
         source = select.args.get("from_") or select.args.get("from")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_incr.plan.nodes import Aggregate, Filter, Join, Node, Project
+from spark_incr.plan.nodes import Aggregate, Filter, Join, Node, Project, Scan
 from spark_incr.plan.stages import AggregateStage
 
 
@@ -12,6 +12,10 @@ def unique_keys(node: Node) -> frozenset[frozenset[str]]:
     """Sets of columns that no two rows of the node agree on."""
     if isinstance(node, (Aggregate, AggregateStage)):
         return frozenset([frozenset(node.keys)])
+    if isinstance(node, Scan):
+        named = dict(zip(node.columns, node.names, strict=True))
+        if node.unique and all(c in named for c in node.unique):
+            return frozenset([frozenset(named[c] for c in node.unique)])
     if isinstance(node, Filter):
         return unique_keys(node.input)
     if isinstance(node, Project):

@@ -42,10 +42,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Scan(Node):
-    """The rows of a named relation; `columns` are its columns in the order of the schema."""
+    """The rows of a named relation; `columns` are its columns in the order of the schema.
+
+    `unique` are columns of the relation that no two of its rows agree on, if there are such.
+    """
 
     relation: str
     columns: tuple[str, ...]
+    unique: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from spark_incr.runtime.columns import (
     validity,
     values,
 )
-from spark_incr.runtime.keys import equal_columns, hash_columns
+from spark_incr.runtime.keys import equal_columns, hash_columns, merged_order, sorted_order
 
 HASH = "__incr_h"
 KILLED_RUN = "__incr_run"
@@ -44,7 +44,7 @@ _FOREVER = np.iinfo(np.int64).max
 _REST_BITS = np.uint64(24)
 _REST_MASK = np.uint64((1 << 24) - 1)
 # A run is merged into its elder unless the elder is this many times larger.
-_GEOMETRIC_RATIO = 4
+_GEOMETRIC_RATIO = 2
 
 KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
 
@@ -143,26 +143,35 @@ class Snapshot:
         return sum(run.rows.nbytes + run.hashes.nbytes for run in self.runs)
 
     def _candidates(self, run: Run, low: Hashes, high: Hashes | None) -> tuple[Ints, Ints]:
+        """Live rows whose hash is that of a probe, or in its range; `low` is ascending."""
         first = np.searchsorted(run.hashes, low, "left")
-        last = np.searchsorted(run.hashes, low if high is None else high, "right")
-        counts = last - first
+        if high is None:
+            counts = _equal_run_lengths(run.hashes, first, low)
+        else:
+            counts = np.searchsorted(run.hashes, high, "right") - first
         probes = np.repeat(np.arange(len(low)), counts)
         ends = np.cumsum(counts)
         rows = np.arange(len(probes)) + np.repeat(first - (ends - counts), counts)
-        mask = run.alive(self.version)
-        if mask is not None and len(rows):
-            keep = mask[rows]
-            probes, rows = probes[keep], rows[keep]
+        if run.died is not None and len(rows):
+            keep = run.died[rows] > self.version
+            if not keep.all():
+                probes, rows = probes[keep], rows[keep]
         return probes, rows
 
     def _locate(
         self, names: Sequence[str], keys: Sequence[pa.Array], low: Hashes, high: Hashes | None
     ) -> Located:
         found: list[tuple[Ints, int, Ints]] = []
+        # Binary searches for ascending probes stay in the cache.
+        order = None if (low[1:] >= low[:-1]).all() else sorted_order(low)
+        if order is not None:
+            low, high = low[order], None if high is None else high[order]
         for index, run in enumerate(self.runs):
             probes, rows = self._candidates(run, low, high)
             if not len(rows):
                 continue
+            if order is not None:
+                probes = order[probes]
             same = equal_columns(
                 [single(run.rows.column(n)).take(rows) for n in names],
                 [k.take(probes) for k in keys],
@@ -216,6 +225,19 @@ class Snapshot:
         if len(located.probe) == length and (length < 2 or (np.diff(located.probe) > 0).all()):
             return gathered
         return [scatter(column, located.probe, length) for column in gathered]
+
+
+def _equal_run_lengths(hashes: Hashes, first: Ints, wanted: Hashes) -> Ints:
+    """How many hashes from each first place on are the wanted one; seldom more than one."""
+    counts = np.zeros(len(first), dtype=np.int64)
+    open_ = np.arange(len(first))
+    while len(open_):
+        at = first[open_] + counts[open_]
+        inside = at < len(hashes)
+        open_, at = open_[inside], at[inside]
+        open_ = open_[hashes[at] == wanted[open_]]
+        counts[open_] += 1
+    return counts
 
 
 def scatter(column: pa.Array, positions: Ints, length: int) -> pa.Array:
@@ -288,8 +310,8 @@ class Arrangement:
             kills = pa.table(
                 [np.concatenate(numbers), np.concatenate(positions)], schema=KILLS_SCHEMA
             )
-        order = np.argsort(hashes, kind="stable")
-        if not (np.diff(order) == 1).all():
+        if not (hashes[1:] >= hashes[:-1]).all():
+            order = sorted_order(hashes)
             rows, hashes = rows.take(order), hashes[order]
         self._push(Run(self._take_number(), rows.combine_chunks(), hashes, kills))
 
@@ -315,7 +337,7 @@ class Arrangement:
         """One run in place of several neighbours: live rows only, and kills of elder runs only."""
         parts = [run.live_rows(self.version) for run in runs]
         hashes = np.concatenate([h for _, h in parts])
-        order = np.argsort(hashes, kind="stable")
+        order = merged_order([h for _, h in parts])
         rows = pa.concat_tables([t for t, _ in parts]).combine_chunks().take(order)
         kills = pa.concat_tables([run.kills for run in runs]).combine_chunks()
         elder = values(single(kills.column(KILLED_RUN))) < runs[0].number

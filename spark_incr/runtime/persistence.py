@@ -40,6 +40,8 @@ class Entries:
 
     def move(self, carried: Mapping[Segment, Segment]) -> None:
         """Let entries name the copies of segments that were carried on."""
+        if not carried:
+            return
         for run, entry in self._written.items():
             moved = {
                 key: carried.get(Segment.from_json(value), Segment.from_json(value)).to_json()

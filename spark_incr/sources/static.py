@@ -9,16 +9,16 @@ from pyspark.sql import SparkSession
 from spark_incr.plan.types import Field, Schema, arrow_schema
 from spark_incr.runtime.changes import inserted
 from spark_incr.sql.dialect import quoted
-from spark_incr.sql.names import join_name, quote_name
+from spark_incr.sql.names import quote_name
 
 
-def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> tuple[str, Schema] | None:
-    """The name and columns of a table that Spark knows."""
+def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
+    """The columns of a table that Spark knows."""
     try:
         fields = spark.table(".".join(quoted(part) for part in parts)).schema.fields
     except PySparkException:
         return None
-    return join_name(parts), tuple(Field(f.name, f.dataType) for f in fields)
+    return tuple(Field(f.name, f.dataType) for f in fields)
 
 
 def read_static(spark: SparkSession, name: str) -> pa.Table:

@@ -44,7 +44,7 @@ def _pruned(node: Node, needed: set[str]) -> Node:
         return node
     if isinstance(node, Scan):
         kept = [(f, c) for f, c in zip(node.schema, node.columns, strict=True) if f.name in needed]
-        return Scan(tuple(f for f, _ in kept), node.relation, tuple(c for _, c in kept))
+        return replace(node, schema=tuple(f for f, _ in kept), columns=tuple(c for _, c in kept))
     if isinstance(node, Project):
         pairs = zip(node.schema, node.expressions, strict=True)
         chosen = [(f, e) for f, e in pairs if f.name in needed]

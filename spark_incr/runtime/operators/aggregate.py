@@ -107,6 +107,7 @@ class AggregateOperator:
         multisets = {m.name: self._merge_multiset(m, keyed, groups) for m in self.stage.multisets}
         before, after = self._merge_accumulators(keyed, groups, count, snapshot, located, multisets)
         rows_after = after[ROWS][0]
+        assert (rows_after >= 0).all(), "a row was taken out that was not there"
         exists = np.ones(count, np.bool_) if self.stage.scalar else rows_after > 0
 
         old_derived = dict(
@@ -117,7 +118,7 @@ class AggregateOperator:
             )
         )
         new_derived = {
-            d.name: self._derive(d, old_derived[d.name], multisets[d.multiset], key_rows, count)
+            d.name: self._derive(d, old_derived[d.name], multisets[d.multiset], key_rows, existed)
             for d in self.stage.derived
         }
         self._store(located, key_rows, hashes, after, new_derived, exists)
@@ -182,7 +183,9 @@ class AggregateOperator:
         for accumulator in self._accumulators():
             monoid = MONOIDS[accumulator.monoid]
             before[accumulator.name] = [stored[n] for n in self._plain[accumulator.name]]
-            if accumulator.multiset is None:
+            if accumulator.multiset is None and _counts_rows(accumulator, keyed) and after:
+                delta = rows_delta
+            elif accumulator.multiset is None:
                 delta = _homomorphism(accumulator, keyed, own_weights, groups, count)
             else:
                 change = multisets[accumulator.multiset]
@@ -196,45 +199,40 @@ class AggregateOperator:
                     full = np.zeros(count, dtype=part.dtype)
                     full[ids] = part
                     delta.append(full)
+            if accumulator.name == ROWS:
+                rows_delta = delta
             after[accumulator.name] = monoid.merge(before[accumulator.name], delta)
         return before, after
 
     def _derive(
-        self, derived: Derived, old: pa.Array, change: _MultisetChange, keys: pa.Table, count: int
+        self,
+        derived: Derived,
+        old: pa.Array,
+        change: _MultisetChange,
+        keys: pa.Table,
+        existed: Bools,
     ) -> pa.Array:
-        touched = np.unique(change.group)
-        if not len(touched):
-            if derived.function in ("collect_list", "collect_set") and old.null_count:
-                return (
-                    DERIVED[derived.function](
-                        Values(
-                            np.zeros(0, np.int64),
-                            [pa.array([], old.type.value_type)],
-                            np.zeros(0, np.int64),
-                            count,
-                        ),
-                        old.type,
-                        derived.parameters,
-                    )
-                    if old.null_count == count
-                    else old
-                )
-            return old
+        count = len(existed)
         if derived.function in _EXTREMES:
-            result, touched = _extreme(_EXTREMES[derived.function], old, change, count)
-            if not len(touched):
-                return result
-            old = result
+            value = single(change.table.column(self._multiset(derived).values[0]))
+            old, touched = _extreme(_EXTREMES[derived.function], old, value, change, count)
+        else:
+            # A group that comes into being has a value even where none of its rows count.
+            touched = np.union1d(change.group, np.flatnonzero(~existed))
+        if not len(touched):
+            return old
         derived_now = self._derive_anew(derived, keys, touched)
         if len(touched) == count:
             return derived_now
-        # Groups that the batch did not touch in this multiset keep what they had.
         index = np.arange(count)
         index[touched] = count + np.arange(len(touched))
         return pa.concat_arrays([old, derived_now]).take(index)
 
+    def _multiset(self, derived: Derived) -> Multiset:
+        return next(m for m in self.stage.multisets if m.name == derived.multiset)
+
     def _derive_anew(self, derived: Derived, keys: pa.Table, touched: Ints) -> pa.Array:
-        multiset = next(m for m in self.stage.multisets if m.name == derived.multiset)
+        multiset = self._multiset(derived)
         snapshot = self.arrangements[multiset.name].snapshot()
         lineage = [k.take(touched) for k in arrays(keys, self.stage.keys)]
         located = snapshot.find_lineage(lineage, len(touched))
@@ -358,6 +356,13 @@ def _homomorphism(
     return monoid.homomorphism(terms, weight, groups)
 
 
+def _counts_rows(accumulator: Accumulator, rows: pa.Table) -> bool:
+    """Whether an accumulator counts every row of a batch, as the number of rows does."""
+    return not accumulator.terms and all(
+        rows.column(name).null_count == 0 for name in accumulator.present
+    )
+
+
 def _term(column: pa.Array, monoid: str) -> Vector:
     if monoid == "float" and pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
@@ -367,14 +372,13 @@ def _term(column: pa.Array, monoid: str) -> Vector:
 
 
 def _extreme(
-    sign: int, old: pa.Array, change: _MultisetChange, count: int
+    sign: int, old: pa.Array, value: pa.Array, change: _MultisetChange, count: int
 ) -> tuple[pa.Array, Ints]:
     """The greatest value per group where the batch alone tells it, and the groups where it does not.
 
     max(V ⊎ Δ) is the greater of the old maximum and the greatest inserted value, unless the old
     maximum itself left and no inserted value reaches it.
     """
-    value = single(change.table.column(change.table.num_columns - 2))
     both = pa.concat_arrays([old, value])
     ranks = dense_ranks(both)
     ranks = np.where(ranks < 0, np.iinfo(np.int64).min, ranks * sign)
