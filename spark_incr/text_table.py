@@ -1,0 +1,84 @@
+"""Rows as text in aligned columns, for a terminal or a pipe."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A header, a rule, and a line per row; numbers are aligned right.
+
+    >>> print(text_table(["view", "rows"], [["revenue", 12], ["top", None]]))
+    view     rows
+    -------  ----
+    revenue    12
+    top      NULL
+    """
+    breaks = "\n" if len(columns) == 1 else "\\n"  # a text of several lines may stand alone
+    cells = [[cell_text(value).replace("\n", breaks) for value in row] for row in rows]
+    widths = [
+        max(_width(line) for text in texts for line in text.split("\n"))
+        for texts in zip(columns, *cells, strict=True)
+    ]
+    right = [
+        any(_is_number(row[place]) for row in rows)
+        and all(row[place] in (None, "") or _is_number(row[place]) for row in rows)
+        for place in range(len(columns))
+    ]
+    lines = [columns, ["-" * width for width in widths], *cells]
+    return "\n".join(
+        "  ".join(map(_aligned, line, widths, right)).rstrip() if len(columns) > 1 else line[0]
+        for line in lines
+    )
+
+
+def arrow_rows(table: pa.Table) -> list[tuple[object, ...]]:
+    """The rows of an Arrow table, whose columns may share names."""
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def cell_text(value: object) -> str:
+    """A value as a person writes it.
+
+    >>> cell_text({"a": [1, None], "b": decimal.Decimal("1E+2")})
+    '{a: [1, NULL], b: 100}'
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, decimal.Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None).isoformat(" ")
+    if isinstance(value, bytes):
+        return f"X'{value.hex().upper()}'"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {cell_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, tuple):
+        return " -> ".join(map(cell_text, value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(cell_text, value))}]"
+    return str(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
+
+
+def _width(text: str) -> int:
+    """The places that a text takes on a terminal."""
+    return sum(
+        0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF")
+        for sign in text
+    )
+
+
+def _aligned(text: str, width: int, right: bool) -> str:
+    blanks = " " * (width - _width(text))
+    return blanks + text if right else text + blanks

