@@ -1,0 +1,438 @@
+"""The oracle: after every batch a view equals its query, computed by Spark from scratch.
+
+`check` keeps its own model of the tables, a bag of Python rows, and gives Spark plain temporary
+views of it: nothing that Spark sees went through the engine. Results are compared as bags. The
+recomputations of all steps are one Spark query, since Spark's price is per query.
+
+Values are compared exactly, with these exceptions. NaN equals NaN and -0.0 equals 0.0. Floats may
+differ by 1e-9 of their size, which is the engine's promise. Where a sum cancels, Spark's own result
+is noise below ε times the numbers that were added; so floats may also differ by ε · n · m, where n
+is the number of rows in the tables and m the greatest number added: by default the greatest finite
+float in the tables, else `magnitude` as the test says (m² for a variance).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyspark.sql.functions as F
+import pyspark.sql.types as T
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_incr.engine import Engine
+from spark_incr.errors import IncrementalError
+from spark_incr.plan.types import Field, Schema, arrow_schema
+from spark_incr.runtime.tables import TableDefinition
+from spark_incr.sql.parse import parse_statement
+from spark_incr.sql.statements import CreateView
+
+VIEW = "__oracle_view"
+RELATIVE = 1e-9
+EPSILON = 2.0**-52
+_STEP = "__oracle_step"
+
+Rows = pa.Table | Sequence[tuple[Any, ...]]
+Batch = Mapping[str, Mapping[str, Rows]]
+Columns = str | Schema
+
+
+def insert(table: str, *rows: tuple[Any, ...]) -> Batch:
+    """A batch that inserts rows."""
+    return {table: {"insert": list(rows)}}
+
+
+def delete(table: str, *rows: tuple[Any, ...]) -> Batch:
+    """A batch that deletes rows."""
+    return {table: {"delete": list(rows)}}
+
+
+def update(table: str, *pairs: tuple[tuple[Any, ...], tuple[Any, ...]]) -> Batch:
+    """A batch that turns rows into others."""
+    return {table: {"delete": [old for old, _ in pairs], "insert": [new for _, new in pairs]}}
+
+
+def undo(batch: Batch) -> Batch:
+    """The batch that takes a batch back."""
+    other = {"insert": "delete", "delete": "insert"}
+    return {name: {other[s]: rows for s, rows in sides.items()} for name, sides in batch.items()}
+
+
+def together(*batches: Batch) -> Batch:
+    """Batches of different tables as one."""
+    return {name: sides for batch in batches for name, sides in batch.items()}
+
+
+NOTHING: Batch = {}
+
+
+def check(
+    spark: SparkSession,
+    tables: Mapping[str, Columns],
+    query: str,
+    batches: Sequence[Batch],
+    *,
+    views: Mapping[str, str] | None = None,
+    static: Mapping[str, pa.Table] | None = None,
+    keys: Mapping[str, tuple[str, ...]] | None = None,
+    unordered: Iterable[str] = (),
+    magnitude: float | None = None,
+    created_after: int = 0,
+    reopen: bool = False,
+    reference: bool = False,
+) -> None:
+    """Maintain a query over batches and compare it with Spark's before the first and after each.
+
+    `tables` maps names to columns, as DDL or as a schema; `views` are incremental views that the
+    query may read; `static` are tables of Spark alone; `keys` are primary keys. Columns named in
+    `unordered` hold lists whose order is free. The views are created after `created_after` batches,
+    from the rows that are there. With `reopen` the engine is closed and opened after each batch;
+    with `reference` the SQL texts of the plan are run beside it and have to give the same. A batch
+    for which Spark's query fails has to fail here too, and to leave everything as it was.
+    """
+    model = {
+        name: Model.of(spark, name, columns, (keys or {}).get(name, ()))
+        for name, columns in tables.items()
+    }
+    definitions = {**(views or {}), VIEW: query}
+    with tempfile.TemporaryDirectory() as directory, _temporary_views(spark) as named:
+        run = _Run(spark, directory, model, definitions, named, reference)
+        try:
+            for name, rows in (static or {}).items():
+                named(name, spark.createDataFrame(rows))
+            for table in model.values():
+                run.engine.create_table(table.definition)
+            for number, batch in enumerate(batches):
+                if number == created_after:
+                    run.create_views()
+                run.commit(batch)
+                if reopen:
+                    run.reopen()
+            if created_after >= len(batches):
+                run.create_views()
+        finally:
+            run.engine.close()
+        run.compare(Tolerance(frozenset(unordered), magnitude))
+
+
+@dataclass
+class Model:
+    """A table as the oracle knows it: each row with the number of its copies."""
+
+    definition: TableDefinition
+    rows: dict[Any, tuple[dict[str, Any], int]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(spark: SparkSession, name: str, columns: Columns, key: tuple[str, ...]) -> Model:
+        schema = parse_schema(spark, columns) if isinstance(columns, str) else columns
+        return Model(TableDefinition(name, schema, key, frozenset(), f"-- {name}"))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(self.definition.schema)
+
+    def table(self, rows: Rows) -> pa.Table:
+        if isinstance(rows, pa.Table):
+            return rows
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
+        return pa.table(
+            [pa.array(list(c), f.type) for c, f in zip(columns, self.schema, strict=True)],
+            schema=self.schema,
+        )
+
+    def changed(self, sides: Mapping[str, Rows]) -> Model:
+        """The table after a batch."""
+        rows = dict(self.rows)
+        for side, sign in (("delete", -1), ("insert", 1)):
+            for row in self.table(sides.get(side, ())).cast(self.schema).to_pylist():
+                row_key = frozen(row)
+                count = rows.get(row_key, (row, 0))[1] + sign
+                assert count >= 0, f"the test deletes a row that is not there: {row}"
+                rows[row_key] = (row, count)
+        return Model(self.definition, {k: v for k, v in rows.items() if v[1]})
+
+    def to_arrow(self) -> pa.Table:
+        rows = [row for row, count in self.rows.values() for _ in range(count)]
+        return pa.Table.from_pylist(rows, schema=self.schema)
+
+    def greatest(self) -> float:
+        """The greatest finite float in the table."""
+        return max(
+            (abs(x) for row, _ in self.rows.values() for x in _floats(row) if math.isfinite(x)),
+            default=0.0,
+        )
+
+    def count(self) -> int:
+        return sum(count for _, count in self.rows.values())
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How results may differ."""
+
+    unordered: frozenset[str] = frozenset()
+    magnitude: float | None = None
+
+    def absolute(self, models: Iterable[Model]) -> float:
+        models = list(models)
+        greatest = max((m.greatest() for m in models), default=0.0)
+        size = greatest if self.magnitude is None else self.magnitude
+        return EPSILON * size * sum(m.count() for m in models)
+
+
+@dataclass
+class _Step:
+    """What is known after a batch: the tables, what the engine has, and what Spark will say."""
+
+    label: str
+    models: Mapping[str, Model]
+    expected: DataFrame
+    actual: dict[str, pa.Table] = field(default_factory=dict)
+    failure: Exception | None = None
+
+
+class _Run:
+    """An engine, the model beside it, and the steps so far."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        directory: str,
+        models: dict[str, Model],
+        definitions: Mapping[str, str],
+        named: Any,
+        reference: bool,
+    ) -> None:
+        self.spark = spark
+        self.directory = directory
+        self.models: Mapping[str, Model] = models
+        self.definitions = definitions
+        self.named = named
+        self.reference = reference
+        self.created = False
+        self.steps: list[_Step] = []
+        self.engine = Engine(spark, directory)
+
+    def create_views(self) -> None:
+        expected = self.recomputation(self.models)
+        for name, query in self.definitions.items():
+            text = f"CREATE INCREMENTAL VIEW {name} AS {query}"
+            statement = parse_statement(text)
+            assert isinstance(statement, CreateView)
+            self.engine.create_view(statement, text)
+        self.created = True
+        self.steps.append(_Step("creation", self.models, expected, self.results("Arrow runtime")))
+
+    def commit(self, batch: Batch) -> None:
+        changed = {
+            name: model.changed(batch[name]) if name in batch else model
+            for name, model in self.models.items()
+        }
+        rows = {
+            name: {side: self.models[name].table(rows) for side, rows in sides.items()}
+            for name, sides in batch.items()
+        }
+        label = f"batch {len(self.steps)}"
+        expected = self.recomputation(changed) if self.created else None
+        try:
+            self.engine.commit(rows)
+        except (IncrementalError, PySparkException) as failure:
+            if expected is None:
+                raise
+            self.steps.append(_Step(label, changed, expected, failure=failure))
+            before = self.recomputation(self.models)
+            results = self.results("Arrow runtime after the failure")
+            self.steps.append(_Step(label, self.models, before, results))
+            return
+        self.models = changed
+        if expected is not None:
+            self.steps.append(_Step(label, changed, expected, self.results("Arrow runtime")))
+
+    def results(self, who: str) -> dict[str, pa.Table]:
+        return {who: self.engine.view(VIEW).to_arrow()}
+
+    def reopen(self) -> None:
+        self.engine.close()
+        self.engine = Engine(self.spark, self.directory)
+        if self.created:
+            self.steps[-1].actual.update(self.results("Arrow runtime, reopened"))
+
+    def recomputation(self, models: Mapping[str, Model]) -> DataFrame:
+        """The query over the model; it holds on to these rows whatever the names mean later."""
+        for name, model in models.items():
+            self.named(name, self.spark.createDataFrame(model.to_arrow()))
+        for name, query in self.definitions.items():
+            frame = self.spark.sql(query)
+            if name != VIEW:
+                self.named(name, frame)
+        return frame
+
+    def compare(self, tolerance: Tolerance) -> None:
+        succeeded = [step for step in self.steps if step.failure is None]
+        for step, expected in zip(succeeded, self.expectations(succeeded), strict=True):
+            schema = tuple(Field(f.name, f.dataType) for f in step.expected.schema.fields)
+            absolute = tolerance.absolute(step.models.values())
+            for who, actual in step.actual.items():
+                wanted = arrow_schema(schema)
+                assert actual.schema.equals(wanted), f"{who}: {actual.schema} is not {wanted}"
+                difference = compare_bags(expected, actual, tolerance.unordered, absolute)
+                if difference:
+                    raise AssertionError(f"{step.label}: {who} differs from Spark\n{difference}")
+        for step in self.steps:
+            if step.failure is not None:
+                try:
+                    result = step.expected.toArrow()
+                except PySparkException:
+                    continue
+                raise AssertionError(
+                    f"{step.label}: failed here, not in Spark, which gives {result.to_pylist()}"
+                ) from step.failure
+
+    def expectations(self, steps: Sequence[_Step]) -> list[pa.Table]:
+        """What Spark gives for each step, by one query if it can."""
+        frames = [step.expected.select("*", F.lit(i).alias(_STEP)) for i, step in enumerate(steps)]
+        union = frames[0]
+        for frame in frames[1:]:
+            union = union.unionAll(frame)
+        try:
+            result = union.toArrow()
+        except PySparkException:
+            return [self.expectation(step) for step in steps]
+        numbers = result.column(_STEP).to_pylist()
+        return [
+            result.take(
+                pa.array([at for at, n in enumerate(numbers) if n == i], pa.int64())
+            ).drop_columns([_STEP])
+            for i in range(len(steps))
+        ]
+
+    def expectation(self, step: _Step) -> pa.Table:
+        try:
+            return step.expected.toArrow()
+        except PySparkException as failure:
+            raise AssertionError(f"{step.label}: Spark fails, this does not") from failure
+
+
+@contextlib.contextmanager
+def _temporary_views(spark: SparkSession) -> Iterator[Any]:
+    """A function that names a frame in Spark; the names are gone afterwards."""
+    names: set[str] = set()
+
+    def named(name: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(name)
+        names.add(name)
+
+    try:
+        yield named
+    finally:
+        for name in names:
+            spark.catalog.dropTempView(name)
+
+
+def parse_schema(spark: SparkSession, ddl: str) -> Schema:
+    """Columns written as in CREATE TABLE."""
+    parsed = T._parse_datatype_string(f"struct<{ddl}>" if ":" in ddl.split(" ")[0] else ddl)
+    assert isinstance(parsed, T.StructType)
+    return tuple(Field(f.name, f.dataType) for f in parsed.fields)
+
+
+def frozen(value: Any) -> Any:
+    """A value as a key: floats by their text, so that NaN is itself and -0.0 is not 0.0."""
+    if isinstance(value, float):
+        return ("float", repr(value))
+    if isinstance(value, dict):
+        return ("struct", tuple((k, frozen(v)) for k, v in value.items()))
+    if isinstance(value, (list, tuple)):
+        return ("array", tuple(frozen(v) for v in value))
+    return (type(value).__name__, value)
+
+
+def compare_bags(
+    expected: pa.Table, actual: pa.Table, unordered: frozenset[str], absolute: float
+) -> str:
+    """What is in one bag and not in the other, as text; empty if they are equal."""
+    left, right = _bag(expected, unordered), _bag(actual, unordered)
+    missing, surplus = Counter(left) - Counter(right), Counter(right) - Counter(left)
+    only_left = [row for row, n in missing.items() for _ in range(n)]
+    only_right = [row for row, n in surplus.items() for _ in range(n)]
+    for row in list(only_left):
+        for other in only_right:
+            if _close(row, other, absolute):
+                only_left.remove(row)
+                only_right.remove(other)
+                break
+    if not only_left and not only_right:
+        return ""
+    shown = [f"  only in Spark: {row}" for row in only_left[:10]]
+    shown += [f"  only here:     {row}" for row in only_right[:10]]
+    names = ", ".join(expected.column_names)
+    return "\n".join([f"columns: {names} ({len(only_left)} and {len(only_right)} rows)", *shown])
+
+
+def _bag(table: pa.Table, unordered: frozenset[str]) -> list[Any]:
+    rows = []
+    columns = [
+        [
+            _sorted(_comparable(v)) if name in unordered else _comparable(v)
+            for v in column.to_pylist()
+        ]
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
+    return rows
+
+
+class _NaN:
+    """Every NaN."""
+
+    def __repr__(self) -> str:
+        return "NaN"
+
+
+_NAN = _NaN()
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, float):
+        return _NAN if math.isnan(value) else value + 0.0
+    if isinstance(value, dict):
+        return tuple(_comparable(v) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple(_comparable(v) for v in value)
+    return value
+
+
+def _sorted(values: Any) -> Any:
+    return None if values is None else tuple(sorted(values, key=lambda v: (v is None, repr(v))))
+
+
+def _close(left: Any, right: Any, absolute: float) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (
+            math.isclose(left, right, rel_tol=RELATIVE, abs_tol=absolute)
+            and math.isfinite(left)
+            and math.isfinite(right)
+        )
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(
+            _close(a, b, absolute) for a, b in zip(left, right, strict=True)
+        )
+    return bool(type(left) is type(right) and left == right)
+
+
+def _floats(value: Any) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, dict):
+        for v in value.values():
+            yield from _floats(v)
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            yield from _floats(v)
