@@ -248,7 +248,7 @@ class Engine:
         """Rebuild a view from what it reads."""
         with self._mutex, self._version() as version:
             relation = self.relation_named(name, "view")
-            assert relation.stored is not None and isinstance(relation.state, View)
+            assert isinstance(relation.state, View)
             evaluator = relation.state.dataflow.evaluator
             relation.state = View(relation.state.dataflow.plan, relation.schema, evaluator)
             for arrangement in relation.arrangements.values():

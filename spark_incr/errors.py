@@ -146,7 +146,9 @@ class IncrementalError(Exception):
         self.args = (self.render(),)
 
     def render(self) -> str:
-        place = f" (line {self.position.line}, column {self.position.column})" if self.position else ""
+        place = (
+            f" (line {self.position.line}, column {self.position.column})" if self.position else ""
+        )
         lines = [f"[{self.condition}] {self.message}{place}"]
         if self.detail:
             lines.append(f"DETAIL: {self.detail}")

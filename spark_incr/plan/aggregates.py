@@ -44,7 +44,7 @@ FUNCTIONS: dict[str, str] = {
     "median": MULTISET,
 }
 
-_BY_CLASS: dict[type[exp.Expression], str] = {
+_BY_CLASS: dict[type[exp.Expr], str] = {
     exp.Count: "count",
     exp.CountIf: "count_if",
     exp.Sum: "sum",
@@ -98,11 +98,41 @@ _BY_NAME = {
 
 # Aggregates of Spark that sqlglot reads as plain calls and that have no tier of their own here.
 OTHER_AGGREGATES = frozenset(
-    """approx_count_distinct approx_percentile percentile_approx count_min_sketch grouping
-    grouping_id histogram_numeric kurtosis skewness listagg string_agg mode percentile_cont
-    percentile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-    regr_sxy regr_syy try_avg try_sum hll_sketch_agg hll_union_agg bitmap_construct_agg
-    bitmap_or_agg approx_top_k product max_min schema_of_json_agg""".split()
+    [
+        "approx_count_distinct",
+        "approx_percentile",
+        "percentile_approx",
+        "count_min_sketch",
+        "grouping",
+        "grouping_id",
+        "histogram_numeric",
+        "kurtosis",
+        "skewness",
+        "listagg",
+        "string_agg",
+        "mode",
+        "percentile_cont",
+        "percentile_disc",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_count",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "try_avg",
+        "try_sum",
+        "hll_sketch_agg",
+        "hll_union_agg",
+        "bitmap_construct_agg",
+        "bitmap_or_agg",
+        "approx_top_k",
+        "product",
+        "max_min",
+        "schema_of_json_agg",
+    ]
 )
 
 
@@ -111,12 +141,12 @@ class Reading:
     """An aggregate call as written."""
 
     function: str
-    arguments: tuple[exp.Expression, ...]
+    arguments: tuple[exp.Expr, ...]
     distinct: bool = False
     parameters: tuple[Any, ...] = ()
 
 
-def is_aggregate(node: exp.Expression) -> bool:
+def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node calls an aggregate function, known here or not."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
@@ -124,17 +154,17 @@ def is_aggregate(node: exp.Expression) -> bool:
     return isinstance(node, exp.AggFunc) or type(node) in _BY_CLASS
 
 
-def _flag(node: exp.Expression | None) -> bool | None:
+def _flag(node: exp.Expr | None) -> bool | None:
     return node.this if isinstance(node, exp.Boolean) else None
 
 
-def _number(node: exp.Expression | None) -> float | None:
+def _number(node: exp.Expr | None) -> float | None:
     if isinstance(node, exp.Literal) and not node.is_string:
         return float(node.this)
     return None
 
 
-def read_call(node: exp.Expression) -> Reading | None:
+def read_call(node: exp.Expr) -> Reading | None:
     """What an aggregate call asks for, or None if no tier below `affected` knows it."""
     ignore_nulls = False
     if isinstance(node, exp.IgnoreNulls):
@@ -199,9 +229,9 @@ def read_call(node: exp.Expression) -> Reading | None:
     return Reading(function, tuple(arguments), distinct, parameters)
 
 
-def _arguments(node: exp.Expression) -> list[exp.Expression]:
+def _arguments(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a typed call in the order written; unknown options make it unknown."""
-    result: list[exp.Expression] = []
+    result: list[exp.Expr] = []
     for key in type(node).arg_types:
         value = node.args.get(key)
         if value is None or value is False:
@@ -210,7 +240,7 @@ def _arguments(node: exp.Expression) -> list[exp.Expression]:
             continue
         if isinstance(value, list):
             result.extend(value)
-        elif isinstance(value, exp.Expression):
+        elif isinstance(value, exp.Expr):
             result.append(value)
         elif key not in ("nulls_excluded",):
             return [None]  # type: ignore[list-item]

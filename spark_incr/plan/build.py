@@ -40,7 +40,7 @@ from spark_incr.sql.dialect import position_of
 class Analyzer(Protocol):
     """What only Spark knows."""
 
-    def types(self, schema: Schema, expressions: Sequence[exp.Expression]) -> list[T.DataType]:
+    def types(self, schema: Schema, expressions: Sequence[exp.Expr]) -> list[T.DataType]:
         """The types of expressions over columns."""
 
     def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
@@ -80,7 +80,7 @@ class _Built:
     names: tuple[str, ...]
 
 
-_Ctes = Mapping[str, tuple[exp.CTE, "_Ctes"]]  # type: ignore[misc]
+_Ctes = Mapping[str, tuple[exp.CTE, "_Ctes"]]
 
 _SELECT_CLAUSES = {
     "with_", "with", "expressions", "from_", "from", "joins", "where", "group", "having", "distinct", "kind",
@@ -94,7 +94,7 @@ class _Builder:
     analyzer: Analyzer
     names: Names = field(default_factory=Names)
 
-    def query(self, query: exp.Expression, ctes: _Ctes) -> _Built:
+    def query(self, query: exp.Expr, ctes: _Ctes) -> _Built:
         if isinstance(query, exp.Subquery):
             _refuse_clauses(query, {"this", "alias"})
             return self.query(query.this, ctes)
@@ -107,7 +107,7 @@ class _Builder:
 
     # FROM
 
-    def _relation(self, source: exp.Expression, ctes: _Ctes) -> tuple[Node, Scope]:
+    def _relation(self, source: exp.Expr, ctes: _Ctes) -> tuple[Node, Scope]:
         if isinstance(source, exp.Table):
             _refuse_clauses(source, {"this", "db", "catalog", "alias", "joins"})
             node, scope = self._table(source, ctes)
@@ -160,7 +160,7 @@ class _Builder:
         right, right_scope = self._relation(join.this, ctes)
         scope = left_scope + right_scope
         node: Node = Join(left.schema + right.schema, left, right, ())
-        conditions: list[exp.Expression] = []
+        conditions: list[exp.Expr] = []
         for identifier in join.args.get("using") or []:
             (here,) = left_scope.find((), identifier.name)
             (there,) = right_scope.find((), identifier.name)
@@ -176,9 +176,7 @@ class _Builder:
 
     # Expressions
 
-    def _scalar(
-        self, expression: exp.Expression, scope: Scope, aliases: dict[str, exp.Expression]
-    ) -> exp.Expression:
+    def _scalar(self, expression: exp.Expr, scope: Scope, aliases: dict[str, exp.Expr]) -> exp.Expr:
         """An expression over the columns of the plan."""
         refuse_unstable(expression)
         for node in expression.walk():
@@ -196,7 +194,7 @@ class _Builder:
             for parameter in _lambda_columns(lambda_)
         }
 
-        def change(node: exp.Expression) -> exp.Expression:
+        def change(node: exp.Expr) -> exp.Expr:
             if isinstance(node, exp.Column) and id(node) not in bound:
                 if isinstance(node.this, exp.Star):
                     raise unsupported(node, "* inside an expression")
@@ -205,14 +203,12 @@ class _Builder:
 
         return _transform(expression, change)
 
-    def _filter(self, node: Node, condition: exp.Expression) -> Node:
+    def _filter(self, node: Node, condition: exp.Expr) -> Node:
         return Filter(node.schema, node, condition)
 
-    def _named(
-        self, columns: Sequence[tuple[str, exp.Expression]]
-    ) -> list[tuple[str, exp.Expression]]:
+    def _named(self, columns: Sequence[tuple[str, exp.Expr]]) -> list[tuple[str, exp.Expr]]:
         """Columns under unique names; one that passes through keeps its own."""
-        result: list[tuple[str, exp.Expression]] = []
+        result: list[tuple[str, exp.Expr]] = []
         taken: set[str] = set()
         for hint, expression in columns:
             passes = isinstance(expression, exp.Column) and expression.name not in taken
@@ -221,7 +217,7 @@ class _Builder:
             result.append((name, expression))
         return result
 
-    def _project(self, node: Node, columns: Sequence[tuple[str, exp.Expression]]) -> Project:
+    def _project(self, node: Node, columns: Sequence[tuple[str, exp.Expr]]) -> Project:
         types = self.analyzer.types(node.schema, [e for _, e in columns])
         schema = tuple(Field(name, t) for (name, _), t in zip(columns, types, strict=True))
         return Project(schema, node, tuple(e for _, e in columns))
@@ -244,8 +240,8 @@ class _Builder:
         if grouped or having:
             built = self._grouped(node, scope, items, group, having)
         else:
-            aliases: dict[str, exp.Expression] = {}
-            columns: list[tuple[str, exp.Expression]] = []
+            aliases: dict[str, exp.Expr] = {}
+            columns: list[tuple[str, exp.Expr]] = []
             for name, written in items:
                 resolved = self._scalar(written, scope, aliases)
                 columns.append((name, resolved))
@@ -263,11 +259,11 @@ class _Builder:
         self,
         node: Node,
         scope: Scope,
-        items: list[tuple[str, exp.Expression]],
+        items: list[tuple[str, exp.Expr]],
         group: exp.Group | None,
         having: exp.Having | None,
     ) -> _Built:
-        keys: list[exp.Expression] = []
+        keys: list[exp.Expr] = []
         for written in _group_items(group, items, scope):
             key = self._scalar(written, scope, {})
             if key not in keys:
@@ -318,25 +314,23 @@ class _AggregateReader:
 
     builder: _Builder
     scope: Scope
-    keys: list[exp.Expression]
+    keys: list[exp.Expr]
     key_names: list[str] = field(default_factory=list)
-    inputs: dict[exp.Expression, str] = field(default_factory=dict)
-    calls: dict[exp.Expression, Call] = field(default_factory=dict)
-    untyped: list[tuple[exp.Expression, Call]] = field(default_factory=list)
+    inputs: dict[exp.Expr, str] = field(default_factory=dict)
+    calls: dict[exp.Expr, Call] = field(default_factory=dict)
+    untyped: list[tuple[exp.Expr, Call]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for key in self.keys:
             self.key_names.append(self._input(key, "key"))
 
-    def _input(self, expression: exp.Expression, hint: str) -> str:
+    def _input(self, expression: exp.Expr, hint: str) -> str:
         if expression not in self.inputs:
             plain = isinstance(expression, exp.Column)
             self.inputs[expression] = expression.name if plain else self.builder.names.fresh(hint)
         return self.inputs[expression]
 
-    def read(
-        self, expression: exp.Expression, aliases: dict[str, exp.Expression] | None = None
-    ) -> exp.Expression:
+    def read(self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None = None) -> exp.Expr:
         refuse_unstable(expression)
         call = self._call(expression)
         if call is not None:
@@ -346,29 +340,27 @@ class _AggregateReader:
             return self._over_keys(resolved, expression)
         copy = expression.copy()
         for key, value in list(copy.args.items()):
-            if isinstance(value, exp.Expression):
+            if isinstance(value, exp.Expr):
                 copy.set(key, self.read(value, aliases))
             elif isinstance(value, list):
                 copy.set(
                     key,
-                    [self.read(v, aliases) if isinstance(v, exp.Expression) else v for v in value],
+                    [self.read(v, aliases) if isinstance(v, exp.Expr) else v for v in value],
                 )
         return copy
 
-    def _resolved(
-        self, expression: exp.Expression, aliases: dict[str, exp.Expression] | None
-    ) -> exp.Expression:
+    def _resolved(self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None) -> exp.Expr:
         if not aliases:
             return self.builder._scalar(expression, self.scope, {})
-        marks: dict[str, exp.Expression] = {}
+        marks: dict[str, exp.Expr] = {}
         for name, written in aliases.items():
             marks[name] = self.read(written)
         return self.builder._scalar(expression, self.scope, marks)
 
-    def _over_keys(self, resolved: exp.Expression, written: exp.Expression) -> exp.Expression:
+    def _over_keys(self, resolved: exp.Expr, written: exp.Expr) -> exp.Expr:
         known = {*self.key_names, *(call.name for call in self.calls.values())}
 
-        def change(node: exp.Expression) -> exp.Expression:
+        def change(node: exp.Expr) -> exp.Expr:
             if node in self.keys:
                 return column(self.key_names[self.keys.index(node)])
             return node
@@ -379,8 +371,8 @@ class _AggregateReader:
             raise unsupported(written, "a column that is neither grouped nor aggregated")
         return result
 
-    def _call(self, expression: exp.Expression) -> Call | None:
-        condition: exp.Expression | None = None
+    def _call(self, expression: exp.Expr) -> Call | None:
+        condition: exp.Expr | None = None
         node = expression
         if isinstance(node, exp.Filter):
             condition, node = node.expression.this, node.this
@@ -433,7 +425,7 @@ class _AggregateReader:
         return Aggregate(schema, below, tuple(self.key_names), calls, scalar)
 
 
-def cast_to(expression: exp.Expression, source: T.DataType, target: T.DataType) -> exp.Expression:
+def cast_to(expression: exp.Expr, source: T.DataType, target: T.DataType) -> exp.Expr:
     """The expression in the target type."""
     if source == target:
         return expression
@@ -441,11 +433,11 @@ def cast_to(expression: exp.Expression, source: T.DataType, target: T.DataType) 
 
 
 def split_join_condition(
-    condition: exp.Expression, left: set[str], right: set[str]
-) -> tuple[list[tuple[exp.Expression, exp.Expression]], list[exp.Expression]]:
+    condition: exp.Expr, left: set[str], right: set[str]
+) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
     """The pairs that an equi-join can use as keys, and what is left."""
-    keys: list[tuple[exp.Expression, exp.Expression]] = []
-    rest: list[exp.Expression] = []
+    keys: list[tuple[exp.Expr, exp.Expr]] = []
+    rest: list[exp.Expr] = []
     for part in conjuncts(condition):
         if isinstance(part, exp.EQ):
             here, there = columns_in(part.left), columns_in(part.right)
@@ -459,24 +451,24 @@ def split_join_condition(
     return keys, rest
 
 
-def unsupported(node: exp.Expression, what: str) -> IncrementalError:
+def unsupported(node: exp.Expr, what: str) -> IncrementalError:
     """The refusal of a construct, with its place."""
     return error("INCR_UNSUPPORTED", what=what, position=position_of(node))
 
 
-def _words(node: exp.Expression) -> str:
+def _words(node: exp.Expr) -> str:
     return type(node).__name__.upper()
 
 
-def _refuse_clauses(node: exp.Expression, known: set[str]) -> None:
+def _refuse_clauses(node: exp.Expr, known: set[str]) -> None:
     for key, value in node.args.items():
         if key not in known and value not in (None, False, [], ""):
             place = value[0] if isinstance(value, list) else value
-            where = place if isinstance(place, exp.Expression) else node
+            where = place if isinstance(place, exp.Expr) else node
             raise unsupported(where, f"the clause {key.strip('_').upper().replace('_', ' ')}")
 
 
-def _with_ctes(query: exp.Expression, ctes: _Ctes) -> _Ctes:
+def _with_ctes(query: exp.Expr, ctes: _Ctes) -> _Ctes:
     clause = query.args.get("with_") or query.args.get("with")
     if clause is None:
         return ctes
@@ -487,13 +479,13 @@ def _with_ctes(query: exp.Expression, ctes: _Ctes) -> _Ctes:
     return ctes
 
 
-def _column_aliases(source: exp.Expression, names: tuple[str, ...]) -> tuple[str, ...]:
+def _column_aliases(source: exp.Expr, names: tuple[str, ...]) -> tuple[str, ...]:
     alias = source.args.get("alias")
     given = tuple(c.name for c in alias.args.get("columns") or []) if alias else ()
     return given + names[len(given) :]
 
 
-def _scope_of(source: exp.Expression, built: _Built, parts: tuple[str, ...]) -> Scope:
+def _scope_of(source: exp.Expr, built: _Built, parts: tuple[str, ...]) -> Scope:
     qualifier = (source.alias,) if source.alias else parts
     names = _column_aliases(source, built.names)
     return Scope(
@@ -511,10 +503,8 @@ def _using_first(scope: Scope, using: list[str]) -> Scope:
     return Scope(tuple(first) + tuple(c for c in scope.columns if c not in first))
 
 
-def _expand_stars(
-    items: Sequence[exp.Expression], scope: Scope
-) -> list[tuple[str, exp.Expression]]:
-    result: list[tuple[str, exp.Expression]] = []
+def _expand_stars(items: Sequence[exp.Expr], scope: Scope) -> list[tuple[str, exp.Expr]]:
+    result: list[tuple[str, exp.Expr]] = []
     for item in items:
         star = item.this if isinstance(item, exp.Column) else item
         if isinstance(star, exp.Star):
@@ -535,14 +525,14 @@ def _expand_stars(
 
 
 def _group_items(
-    group: exp.Group | None, items: list[tuple[str, exp.Expression]], scope: Scope
-) -> list[exp.Expression]:
+    group: exp.Group | None, items: list[tuple[str, exp.Expr]], scope: Scope
+) -> list[exp.Expr]:
     if group is None:
         return []
     if group.args.get("all"):
         return [e for _, e in items if not _aggregates_in(e)]
     _refuse_clauses(group, {"expressions"})
-    result: list[exp.Expression] = []
+    result: list[exp.Expr] = []
     for written in group.expressions:
         if isinstance(written, exp.Literal) and not written.is_string:
             result.append(items[int(written.this) - 1][1])
@@ -558,7 +548,7 @@ def _group_items(
     return result
 
 
-def _aggregates_in(expression: exp.Expression) -> bool:
+def _aggregates_in(expression: exp.Expr) -> bool:
     return any(is_aggregate(n) for n in expression.walk() if not isinstance(n, exp.Window))
 
 
@@ -567,9 +557,7 @@ def _lambda_columns(lambda_: exp.Lambda) -> list[exp.Column]:
     return [c for c in lambda_.this.find_all(exp.Column) if folded(c.parts[0].name) in parameters]
 
 
-def _transform(
-    expression: exp.Expression, change: Callable[[exp.Expression], exp.Expression]
-) -> exp.Expression:
+def _transform(expression: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A changed copy; what has been put in is not looked into again."""
     changed = change(expression)
     if changed is not expression:
@@ -577,12 +565,12 @@ def _transform(
     copy = type(expression)()
     copy.args = {}
     for key, value in expression.args.items():
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             copy.set(key, _transform(value, change))
         elif isinstance(value, list):
             copy.set(
                 key,
-                [_transform(v, change) if isinstance(v, exp.Expression) else v for v in value],
+                [_transform(v, change) if isinstance(v, exp.Expr) else v for v in value],
             )
         else:
             copy.set(key, value)

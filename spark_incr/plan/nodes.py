@@ -73,14 +73,14 @@ class Unary(Node):
 class Project(Unary):
     """One expression per column of the schema."""
 
-    expressions: tuple[exp.Expression, ...]
+    expressions: tuple[exp.Expr, ...]
 
 
 @dataclass(frozen=True)
 class Filter(Unary):
     """The rows for which the condition is true."""
 
-    condition: exp.Expression
+    condition: exp.Expr
 
 
 @dataclass(frozen=True)
@@ -165,15 +165,15 @@ def column(name: str) -> exp.Column:
     return exp.Column(this=exp.to_identifier(name, quoted=True))
 
 
-def columns_in(expression: exp.Expression) -> set[str]:
+def columns_in(expression: exp.Expr) -> set[str]:
     """The columns of the input that an expression reads."""
     return {c.name for c in expression.find_all(exp.Column)}
 
 
-def substitute(expression: exp.Expression, values: dict[str, exp.Expression]) -> exp.Expression:
+def substitute(expression: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
     """The expression with columns replaced."""
 
-    def change(node: exp.Expression) -> exp.Expression:
+    def change(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and node.name in values:
             value = values[node.name]
             copied = value.copy()
@@ -185,7 +185,7 @@ def substitute(expression: exp.Expression, values: dict[str, exp.Expression]) ->
     return expression.transform(change)
 
 
-def conjuncts(condition: exp.Expression) -> list[exp.Expression]:
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     """The conditions that AND joins, in order."""
     condition = condition.unnest()
     if isinstance(condition, exp.And):

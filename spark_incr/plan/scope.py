@@ -82,9 +82,7 @@ class Names:
         return name
 
 
-def resolve_column(
-    node: exp.Column, scope: Scope, aliases: dict[str, exp.Expression]
-) -> exp.Expression:
+def resolve_column(node: exp.Column, scope: Scope, aliases: dict[str, exp.Expr]) -> exp.Expr:
     """The plan's expression for a column as written: a column, a field of a struct, or an alias.
 
     Parts are tried as relation, column and fields in this order, the longest relation first, as
@@ -109,13 +107,13 @@ def resolve_column(
     )
 
 
-def _fields(base: exp.Expression, names: list[str]) -> exp.Expression:
+def _fields(base: exp.Expr, names: list[str]) -> exp.Expr:
     for name in names:
         base = exp.Dot(this=base, expression=exp.to_identifier(name, quoted=True))
     return base
 
 
-def _ambiguous(node: exp.Expression, name: str) -> IncrementalError:
+def _ambiguous(node: exp.Expr, name: str) -> IncrementalError:
     place: Position | None = position_of(node)
     return error(
         "INCR_UNSUPPORTED",

@@ -64,7 +64,7 @@ def validate(plan: Node, rule: str) -> None:
     for node in walk(plan):
         if len(set(node.names)) != len(node.names):
             raise AssertionError(f"{rule}: {type(node).__name__} has two columns of one name")
-        expressions: tuple[exp.Expression, ...] = ()
+        expressions: tuple[exp.Expr, ...] = ()
         if isinstance(node, Project):
             expressions = node.expressions
         elif isinstance(node, Filter):

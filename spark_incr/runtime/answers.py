@@ -21,6 +21,7 @@ from spark_incr.runtime.sums import (
     Vector,
     central_moment,
     float_total,
+    wide_fits,
     wide_to_float,
     wide_to_python,
 )
@@ -39,31 +40,35 @@ def _double_column(data: Floats, valid: Bools) -> pa.Array:
     return from_values(np.where(valid, data, 0.0), valid, pa.float64())
 
 
-def _python_decimals(unscaled: Any, valid: Bools, decimal: T.DecimalType, what: str) -> pa.Array:
+def _python_decimals(unscaled: Any, valid: Bools, decimal: T.DecimalType, ansi: bool) -> pa.Array:
     """Unscaled Python integers as a decimal column; what exceeds its precision is an overflow."""
     limit = 10**decimal.precision
     storage = np.zeros(len(unscaled), dtype=_DECIMAL_STORAGE)
+    valid = valid.copy()
     for i in np.flatnonzero(valid):
         number = int(unscaled[i])
         if abs(number) >= limit:
-            raise error("ARITHMETIC_OVERFLOW", what=what)
+            if ansi:
+                raise error("ARITHMETIC_OVERFLOW", what="decimal sum")
+            valid[i] = False
+            continue
         storage["low"][i] = number & 0xFFFFFFFFFFFFFFFF
         storage["high"][i] = number >> 64
     return from_values(storage, valid, pa.decimal128(decimal.precision, decimal.scale))
 
 
-def _narrow_decimals(unscaled: Ints, valid: Bools, decimal: T.DecimalType, what: str) -> pa.Array:
+def _narrow_decimals(unscaled: Ints, valid: Bools, decimal: T.DecimalType, ansi: bool) -> pa.Array:
     """Unscaled 64-bit integers as a decimal column."""
-    if decimal.precision < 19 and (np.abs(unscaled[valid]) >= 10**decimal.precision).any():
-        raise error("ARITHMETIC_OVERFLOW", what=what)
+    if decimal.precision < 19:
+        limit = 10**decimal.precision
+        fits = (unscaled < limit) & (unscaled > -limit)
+        if ansi and not fits[valid].all():
+            raise error("ARITHMETIC_OVERFLOW", what="decimal sum")
+        valid = valid & fits
     storage = np.zeros(len(unscaled), dtype=_DECIMAL_STORAGE)
     storage["low"] = unscaled.view(np.uint64)
     storage["high"] = unscaled >> 63
     return from_values(storage, valid, pa.decimal128(decimal.precision, decimal.scale))
-
-
-def _is_narrow(state: State) -> bool:
-    return bool((state[1] == state[0] >> 63).all())
 
 
 def _count(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
@@ -76,10 +81,10 @@ def _sum(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
     if isinstance(answer.source, FLOATS):
         return _double_column(float_total(state), valid)
     if isinstance(answer.type, T.DecimalType):
-        if _is_narrow(state):
-            return _narrow_decimals(state[0], valid, answer.type, "decimal sum")
-        return _python_decimals(wide_to_python(state), valid, answer.type, "decimal sum")
-    if len(state) == 2 and ansi and not _is_narrow([s[valid] for s in state]):
+        if wide_fits(state).all():
+            return _narrow_decimals(state[0], valid, answer.type, ansi)
+        return _python_decimals(wide_to_python(state), valid, answer.type, ansi)
+    if isinstance(answer.source, T.LongType) and ansi and not wide_fits(state)[valid].all():
         raise error("ARITHMETIC_OVERFLOW", what="bigint sum", hint="Use try_sum or a wider type.")
     return _int_column(state[0], valid, answer)
 
@@ -90,22 +95,23 @@ def _average(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
     divisor = np.where(valid, count, 1)
     if isinstance(answer.type, T.DecimalType) and isinstance(answer.source, T.DecimalType):
         factor = 10 ** (answer.type.scale - answer.source.scale)
-        if _is_narrow(state) and int(np.abs(state[0]).max(initial=0)) * factor < 1 << 61:
+        largest = max(int(state[0].max(initial=0)), -int(state[0].min(initial=0)))
+        if wide_fits(state).all() and largest * factor < 1 << 61:
             scaled = np.abs(state[0]) * factor
             rounded = (scaled * 2 + divisor) // (divisor * 2)
             return _narrow_decimals(
-                np.where(state[0] < 0, -rounded, rounded), valid, answer.type, "decimal avg"
+                np.where(state[0] < 0, -rounded, rounded), valid, answer.type, ansi
             )
         exact = wide_to_python(state) * factor
         size = np.abs(exact)
         rounded_exact = (size * 2 + divisor.astype(object)) // (divisor.astype(object) * 2)
         return _python_decimals(
-            np.where(state[1] < 0, -rounded_exact, rounded_exact), valid, answer.type, "decimal avg"
+            np.where(state[2] < 0, -rounded_exact, rounded_exact), valid, answer.type, ansi
         )
     if isinstance(answer.source, FLOATS):
         total = float_total(state)
     else:
-        total = wide_to_float(state) if len(state) == 2 else state[0].astype(np.float64)
+        total = wide_to_float(state) if len(state) == 3 else state[0].astype(np.float64)
     return _double_column(total / divisor, valid)
 
 

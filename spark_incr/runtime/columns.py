@@ -35,10 +35,8 @@ def _storage(arrow_type: pa.DataType) -> np.dtype[Any] | None:
         return np.dtype([("low", np.uint64), ("high", np.int64)])
     if pa.types.is_floating(arrow_type):
         return np.dtype(f"f{arrow_type.bit_width // 8}")
-    if (
-        pa.types.is_integer(arrow_type)
-        or pa.types.is_temporal(arrow_type)
-        and not pa.types.is_interval(arrow_type)
+    if pa.types.is_integer(arrow_type) or (
+        pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type)
     ):
         return np.dtype(f"i{arrow_type.bit_width // 8}")
     return None

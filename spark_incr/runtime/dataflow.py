@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from spark_incr.plan.nodes import Filter, Join, Node, Project, Scan, Single, UnionAll, walk
 from spark_incr.plan.stages import AggregateStage
-from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.changes import consolidate, empty
 from spark_incr.runtime.evaluation import Evaluator

@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from spark_incr.runtime.arrangement import scatter
 from spark_incr.runtime.columns import Ints, from_values, validity, values
-from spark_incr.runtime.keys import canonical, group_rows
-from spark_incr.runtime.order import NULL_RANK, dense_ranks
+from spark_incr.runtime.order import dense_ranks
 
 
 @dataclass(frozen=True)

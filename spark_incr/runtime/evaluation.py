@@ -25,12 +25,12 @@ class Evaluator(Protocol):
     settings: Settings
 
     def known_types(
-        self, schema: Schema, expressions: Sequence[exp.Expression]
+        self, schema: Schema, expressions: Sequence[exp.Expr]
     ) -> list[T.DataType | None]:
         """The types of expressions, None where one cannot be analysed alone."""
 
     def evaluate(
-        self, expressions: Sequence[exp.Expression], types: Sequence[T.DataType], rows: pa.Table
+        self, expressions: Sequence[exp.Expr], types: Sequence[T.DataType], rows: pa.Table
     ) -> list[pa.Array]:
         """The values of expressions for each row, in order."""
 
@@ -39,7 +39,7 @@ Compute = Callable[[pa.Table], list[pa.Array]]
 
 
 def compile_columns(
-    expressions: Sequence[exp.Expression],
+    expressions: Sequence[exp.Expr],
     types: Sequence[T.DataType],
     schema: Schema,
     evaluator: Evaluator,
@@ -69,13 +69,13 @@ def compile_columns(
 
 
 def needs_spark(
-    expressions: Sequence[exp.Expression], schema: Schema, evaluator: Evaluator
-) -> list[exp.Expression]:
+    expressions: Sequence[exp.Expr], schema: Schema, evaluator: Evaluator
+) -> list[exp.Expr]:
     """The expressions that no kernel evaluates."""
     return [e for e in expressions if _kernel(e, schema, evaluator) is None]
 
 
-def _kernel(expression: exp.Expression, schema: Schema, evaluator: Evaluator) -> Evaluate | None:
+def _kernel(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:
     if isinstance(expression, exp.Column):
         name = expression.name
         return lambda columns, length: columns[name]

@@ -57,7 +57,9 @@ def _hash_bytes(array: pa.Array) -> Hashes:
     np.cumsum((data[at].astype(np.uint64) + np.uint64(1)) * powers[within], out=running[1:])
     result = running[ends] - running[ends - short]
     for i in np.flatnonzero(lengths > _LONG_STRING):
-        digest = hashlib.blake2b(data[offsets[i] : offsets[i + 1]], digest_size=8).digest()
+        digest = hashlib.blake2b(
+            data[offsets[i] : offsets[i + 1]].tobytes(), digest_size=8
+        ).digest()
         result[i] = np.frombuffer(digest, dtype=np.uint64)[0]
     return _mix(result + lengths.astype(np.uint64))
 

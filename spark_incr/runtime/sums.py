@@ -5,7 +5,8 @@ order of rows. Each sum is kept wider than its result, so that nothing is rounde
 way; the answer narrows it and raises what Spark raises.
 
 - `integer`: 64 bits, for values of at most 32 bits;
-- `wide`: 128 bits in two columns, for bigint and the unscaled values of decimals;
+- `wide`: 192 bits in three columns, for bigint and the unscaled values of decimals: a change of 38
+  digits may need more than 128;
 - `float`: a non-overlapping expansion of three doubles, two more for values whose sum could
   overflow (scaled down by 2**128), and counts of NaN, Infinity and -Infinity.
 - `xor`: 64 bits, each value counted modulo 2.
@@ -20,8 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spark_incr.errors import error
-from spark_incr.runtime.columns import Ints
+from spark_incr.runtime.columns import Bools, Ints
 from spark_incr.runtime.keys import Groups
 
 Floats = npt.NDArray[np.float64]
@@ -71,7 +71,7 @@ def _wide_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) ->
         largest = max(int(signed.max(initial=0)), -int(signed.min(initial=0)))
         if largest * max(total_weight, 1) < 1 << 62:
             total = groups.total(signed * weight)
-            return [total, total >> 63]
+            return [total, total >> 63, total >> 63]
     limbs = [groups.total(limb * weight) for limb in _split(low, high)]
     carry = np.zeros(groups.count, dtype=np.int64)
     parts: list[Ints] = []
@@ -80,16 +80,18 @@ def _wide_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) ->
         parts.append(whole & _LOW32)
         carry = whole >> 32
     top = limbs[3] + carry
-    return [parts[0] | (parts[1] << 32), parts[2] | (top << 32)]
+    return [parts[0] | (parts[1] << 32), parts[2] | ((top & _LOW32) << 32), top >> 32]
 
 
 def _wide_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]:
-    low = state[0].view(np.uint64) + delta[0].view(np.uint64)
-    carry = (low < state[0].view(np.uint64)).astype(np.int64)
-    high = state[1] + delta[1] + carry
-    if (((state[1] ^ high) & (delta[1] ^ high)) < 0).any():
-        raise error("ARITHMETIC_OVERFLOW", what="sum")
-    return [low.view(np.int64), high]
+    words: list[Vector] = []
+    carry = np.zeros(len(state[0]), dtype=np.uint64)
+    for a, b in zip(state[:2], delta[:2], strict=True):
+        part = a.view(np.uint64) + b.view(np.uint64)
+        whole = part + carry
+        carry = ((part < a.view(np.uint64)) | (whole < part)).astype(np.uint64)
+        words.append(whole.view(np.int64))
+    return [*words, state[2] + delta[2] + carry.view(np.int64)]
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -194,7 +196,7 @@ def _xor_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]
 
 MONOIDS: dict[str, Monoid] = {
     "integer": Monoid(("i8",), _integer_homomorphism, _integer_merge),
-    "wide": Monoid(("i8", "i8"), _wide_homomorphism, _wide_merge),
+    "wide": Monoid(("i8", "i8", "i8"), _wide_homomorphism, _wide_merge),
     "float": Monoid(("f8",) * 5 + ("i8",) * 3, _float_homomorphism, _float_merge),
     "xor": Monoid(("i8",), _xor_homomorphism, _xor_merge),
 }
@@ -211,20 +213,25 @@ def float_total(state: Sequence[Vector]) -> Floats:
         return np.where(nan | (plus & minus), np.nan, total)
 
 
+def wide_fits(state: Sequence[Vector]) -> Bools:
+    """Whether the first 64 bits of a wide sum are all of it."""
+    sign = state[0] >> 63
+    return np.asarray((state[1] == sign) & (state[2] == sign))
+
+
 def wide_to_float(state: Sequence[Vector]) -> Floats:
-    """The double nearest to a 128-bit integer."""
-    low, high = state[0].view(np.uint64), state[1]
-    fits = high == state[0] >> 63
-    negative = (high < 0) & ~fits
-    magnitude_low = np.where(negative, (~low) + np.uint64(1), low)
-    magnitude_high = np.where(negative, ~high + (low == 0), high)
-    large = magnitude_high.astype(np.float64) * 2.0**64 + magnitude_low.astype(np.float64)
-    return np.where(fits, state[0].astype(np.float64), np.where(negative, -large, large))
+    """The double nearest to a wide sum."""
+    result = state[0].astype(np.float64)
+    beyond = np.flatnonzero(~wide_fits(state))
+    if len(beyond):
+        result[beyond] = wide_to_python([word[beyond] for word in state]).astype(np.float64)
+    return result
 
 
 def wide_to_python(state: Sequence[Vector]) -> npt.NDArray[np.object_]:
-    """128-bit integers as Python's."""
-    return state[1].astype(object) * (1 << 64) + state[0].view(np.uint64).astype(object)
+    """Wide sums as Python's integers."""
+    low, middle = (state[i].view(np.uint64).astype(object) for i in (0, 1))
+    return (state[2].astype(object) << 128) + (middle << 64) + low
 
 
 Pair = tuple[Floats, Floats]

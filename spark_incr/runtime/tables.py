@@ -83,19 +83,22 @@ class Table:
         rows = rows.select(self.schema.names)
         if rows.schema.equals(self.schema):
             return rows.combine_chunks()
-        columns = []
-        for field in self.schema:
-            try:
-                columns.append(single(rows.column(field.name)).cast(field.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as failure:
-                raise error(
-                    "INCR_SCHEMA_MISMATCH",
-                    table=table,
-                    what=f"column {field.name} of the rows to {what} has type "
-                    f"{rows.schema.field(field.name).type}, not {field.type}",
-                    detail=str(failure).split("\n")[0],
-                ) from None
-        return pa.Table.from_arrays(columns, schema=self.schema)
+        return pa.Table.from_arrays(
+            [self._cast(single(rows.column(f.name)), f, what) for f in self.schema],
+            schema=self.schema,
+        )
+
+    def _cast(self, column: pa.Array, field: pa.Field, what: str) -> pa.Array:
+        try:
+            return column.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as failure:
+            raise error(
+                "INCR_SCHEMA_MISMATCH",
+                table=self.definition.name,
+                what=f"column {field.name} of the rows to {what} has type {column.type}, "
+                f"not {field.type}",
+                detail=str(failure).split("\n")[0],
+            ) from None
 
     def _fit_delete(self, rows: pa.Table) -> pa.Table:
         """Rows to delete; of a table with a primary key, the key columns are enough."""

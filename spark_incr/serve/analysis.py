@@ -59,7 +59,7 @@ class SparkAnalysis:
 
     # Types
 
-    def types(self, schema: Schema, expressions: Sequence[exp.Expression]) -> list[T.DataType]:
+    def types(self, schema: Schema, expressions: Sequence[exp.Expr]) -> list[T.DataType]:
         found = self.known_types(schema, expressions)
         for expression, type_ in zip(expressions, found, strict=True):
             if type_ is None:
@@ -67,7 +67,7 @@ class SparkAnalysis:
         return [type_ for type_ in found if type_ is not None]
 
     def known_types(
-        self, schema: Schema, expressions: Sequence[exp.Expression]
+        self, schema: Schema, expressions: Sequence[exp.Expr]
     ) -> list[T.DataType | None]:
         own = {field.name: field.type for field in schema}
         source = ", ".join(f"{quoted(f.name)} {type_text(f.type)}" for f in schema)
@@ -140,7 +140,7 @@ class SparkAnalysis:
     # Values
 
     def evaluate(
-        self, expressions: Sequence[exp.Expression], types: Sequence[T.DataType], rows: pa.Table
+        self, expressions: Sequence[exp.Expr], types: Sequence[T.DataType], rows: pa.Table
     ) -> list[pa.Array]:
         if rows.num_rows == 0:
             return [pa.array([], arrow_type(t)) for t in types]

@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr.engine import Engine
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
+from spark_incr.runtime.tables import Table
 from spark_incr.serve.execute import execute
 from spark_incr.serve.relations import Relations
 from spark_incr.sources.dml import change_of, target_of
 from spark_incr.sources.row_change import Target
-from spark_incr.runtime.tables import Table
 from spark_incr.sql.parse import parse_statement
 
 _DEFAULTS = {
@@ -83,9 +83,9 @@ class Door:
             return self.spark.createDataFrame([tuple(change.counts.values())], list(change.counts))
         return self.spark_sql(text, args, **kwargs)
 
-    def table(self, name: str) -> DataFrame:
-        self.relations.refresh(self.relations.mentioned(name))
-        return self.spark_table(name)
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803, the name is Spark's
+        self.relations.refresh(self.relations.mentioned(tableName))
+        return self.spark_table(tableName)
 
 
 def _changed(relation: Any) -> int:
@@ -112,7 +112,7 @@ def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
         if known.engine.path == Path(state):
             return spark
         raise error("INCR_SESSION_BOUND", path=known.engine.path)
-    door = Door(spark, Engine(spark, state))
+    door = Door(spark, Engine(spark, Path(state)))
     _doors[spark] = door
     spark.sql = door.sql  # type: ignore[method-assign,assignment]
     spark.table = door.table  # type: ignore[method-assign]

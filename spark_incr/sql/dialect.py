@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
@@ -30,9 +28,9 @@ def parse_query(text: str) -> exp.Query:
     return tree
 
 
-def print_sql(tree: exp.Expression, pretty: bool = False) -> str:
+def print_sql(tree: exp.Expr, pretty: bool = False) -> str:
     """A tree as Spark SQL."""
-    return cast(str, tree.sql(dialect=DIALECT, pretty=pretty, comments=False))
+    return tree.sql(dialect=DIALECT, pretty=pretty, comments=False)
 
 
 def quoted(name: str) -> str:
@@ -44,7 +42,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def position_of(node: exp.Expression) -> Position | None:
+def position_of(node: exp.Expr) -> Position | None:
     """Where a node stands in the text, as far as the tree remembers."""
     places = [
         (n.meta["start"], n.meta["line"], n.meta["col"] - (n.meta["end"] - n.meta["start"]))

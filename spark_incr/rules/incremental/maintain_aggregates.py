@@ -52,7 +52,7 @@ def maintain_aggregates(node: Node, context: Context) -> Node:
 class _Splitter:
     node: Aggregate
     context: Context
-    computed: dict[exp.Expression, Field] = field(default_factory=dict)
+    computed: dict[exp.Expr, Field] = field(default_factory=dict)
     accumulators: dict[Accumulator, Accumulator] = field(default_factory=dict)
     multisets: dict[tuple[tuple[str, ...], str | None], Multiset] = field(default_factory=dict)
     derived: list[Derived] = field(default_factory=list)
@@ -177,7 +177,7 @@ class _Splitter:
                 return known.type
         raise AssertionError(name)
 
-    def _compute(self, expression: exp.Expression, type_: T.DataType, hint: str) -> str:
+    def _compute(self, expression: exp.Expr, type_: T.DataType, hint: str) -> str:
         if expression not in self.computed:
             self.computed[expression] = Field(self.context.names.fresh(hint), type_)
         return self.computed[expression].name
@@ -195,11 +195,11 @@ class _Splitter:
         present = exp.Not(this=exp.Is(this=column(other), expression=exp.Null()))
         return self._where(name, present)
 
-    def _where(self, name: str, condition: exp.Expression) -> str:
+    def _where(self, name: str, condition: exp.Expr) -> str:
         masked = exp.Case(ifs=[exp.If(this=condition, true=self._expression(name))])
         return self._compute(masked, self._type(name), name)
 
-    def _expression(self, name: str) -> exp.Expression:
+    def _expression(self, name: str) -> exp.Expr:
         for expression, known in self.computed.items():
             if known.name == name:
                 return expression.copy()

@@ -40,7 +40,7 @@ def find_join_keys(node: Node, context: Context) -> Node:
 
 
 def _with_key(
-    node: Node, key: exp.Expression, key_type: T.DataType, context: Context
+    node: Node, key: exp.Expr, key_type: T.DataType, context: Context
 ) -> tuple[Node, str]:
     """The node with the key among its columns."""
     if isinstance(key, exp.Column):

@@ -61,7 +61,7 @@ def push_filters(node: Node, context: Context) -> Node:
     return node
 
 
-def filtered(node: Node, conditions: Sequence[exp.Expression]) -> Node:
+def filtered(node: Node, conditions: Sequence[exp.Expr]) -> Node:
     """The rows of a node for which all conditions hold."""
     if not conditions:
         return node
@@ -71,5 +71,5 @@ def filtered(node: Node, conditions: Sequence[exp.Expression]) -> Node:
     return Filter(node.schema, node, condition)
 
 
-def _operand(condition: exp.Expression) -> exp.Expression:
+def _operand(condition: exp.Expr) -> exp.Expr:
     return exp.Paren(this=condition) if isinstance(condition, exp.Or) else condition

@@ -13,7 +13,7 @@ from spark_incr.runtime.expressions.casts import coerce
 from spark_incr.runtime.expressions.evaluation import strict
 from spark_incr.runtime.expressions.registry import Call, Compiled, kernel
 
-_FUNCTIONS: dict[type[exp.Expression], Callable[[pa.Array, pa.Array], pa.Array]] = {
+_FUNCTIONS: dict[type[exp.Expr], Callable[[pa.Array, pa.Array], pa.Array]] = {
     exp.BitwiseAnd: pc.bit_wise_and,
     exp.BitwiseOr: pc.bit_wise_or,
     exp.BitwiseXor: pc.bit_wise_xor,

@@ -159,7 +159,7 @@ def _nearest_float(exact: Fraction) -> np.float32:
     return min(ranked)[2]
 
 
-def _cast_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _cast_operands(node: exp.Expr) -> list[exp.Expr] | None:
     known = {"this", "to"}
     if any(value and key not in known for key, value in node.args.items()):
         return None

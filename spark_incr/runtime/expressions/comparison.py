@@ -83,7 +83,7 @@ _COMPARISONS: dict[str, tuple[Compare, Callable[..., np.ndarray]]] = {
     ">": (pc.greater, np.greater),
     ">=": (pc.greater_equal, np.greater_equal),
 }
-_SYMBOLS: dict[type[exp.Expression], str] = {
+_SYMBOLS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -118,7 +118,7 @@ def null_safe(call: Call) -> Compiled | None:
     return Compiled(call.type, evaluate, call.columns, left.raises or right.raises)
 
 
-def _is_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _is_operands(node: exp.Expr) -> list[exp.Expr] | None:
     test = node.args.get("expression")
     return [node.this] if isinstance(test, exp.Null | exp.Boolean) else None
 

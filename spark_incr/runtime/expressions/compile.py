@@ -46,21 +46,19 @@ MODULES = (
 )
 
 
-def compile_expression(
-    expression: exp.Expression, types: Types, settings: Settings
-) -> Evaluate | None:
+def compile_expression(expression: exp.Expr, types: Types, settings: Settings) -> Evaluate | None:
     """An evaluator that equals Spark's evaluation of the expression, or None."""
     compiled = _compile(expression, types, settings)
     return None if compiled is None else compiled.evaluate
 
 
-def subexpressions(expression: exp.Expression) -> list[exp.Expression]:
+def subexpressions(expression: exp.Expr) -> list[exp.Expr]:
     """Every node whose type compiling will ask for; none if the expression has no kernel anyway."""
-    found: dict[str, exp.Expression] = {}
+    found: dict[str, exp.Expr] = {}
     return list(found.values()) if _collect(expression, found) else []
 
 
-def _collect(node: exp.Expression, found: dict[str, exp.Expression]) -> bool:
+def _collect(node: exp.Expr, found: dict[str, exp.Expr]) -> bool:
     if isinstance(node, exp.Paren):
         return _collect(node.this, found)
     if literals.literal_of(node) is not None:
@@ -73,7 +71,7 @@ def _collect(node: exp.Expression, found: dict[str, exp.Expression]) -> bool:
     return True
 
 
-def _compile(node: exp.Expression, types: Types, settings: Settings) -> Compiled | None:
+def _compile(node: exp.Expr, types: Types, settings: Settings) -> Compiled | None:
     if isinstance(node, exp.Paren):
         return _compile(node.this, types, settings)
     constant = literals.literal_of(node)

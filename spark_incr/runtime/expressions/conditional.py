@@ -19,7 +19,7 @@ from spark_incr.runtime.expressions.registry import Call, Compiled, kernel, null
 ANY = "results of one type, or of types that widen exactly"
 
 
-def _case_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _case_operands(node: exp.Expr) -> list[exp.Expr] | None:
     """[subject], then condition and result of each branch, then [default]."""
     if any(value and key not in ("this", "ifs", "default") for key, value in node.args.items()):
         return None

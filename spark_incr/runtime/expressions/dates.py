@@ -55,7 +55,7 @@ _PARTS: dict[str, Callable[[Values], Values]] = {
     "WEEKDAY": lambda days: (days + 3) % 7,
     "DAYOFYEAR": lambda days: days - _first_day(_months(days) // 12 * 12) + 1,
 }
-_NODES: dict[type[exp.Expression] | str, str] = {
+_NODES: dict[type[exp.Expr] | str, str] = {
     exp.Year: "YEAR",
     exp.Quarter: "QUARTER",
     exp.Month: "MONTH",
@@ -74,7 +74,7 @@ _FLOORS: dict[str, Callable[[Values], Values]] = {
 _UNITS = {"DAY": DAY, "HOUR": 3600 * SECOND, "MINUTE": 60 * SECOND, "SECOND": SECOND}
 
 
-def _bare(node: exp.Expression) -> exp.Expression:
+def _bare(node: exp.Expr) -> exp.Expr:
     """The value below the cast to a date that the parser writes around it."""
     if isinstance(node, exp.TsOrDsToDate) and not any(
         value for key, value in node.args.items() if key != "this"
@@ -84,7 +84,7 @@ def _bare(node: exp.Expression) -> exp.Expression:
 
 
 def _bare_operands(*names: str) -> Operands:
-    def operands(node: exp.Expression) -> list[exp.Expression] | None:
+    def operands(node: exp.Expr) -> list[exp.Expr] | None:
         if any(value and key not in names for key, value in node.args.items()):
             return None
         return [_bare(node.args[name]) for name in names]
@@ -141,7 +141,7 @@ def _zone_is_certain(call: Call, operand: Compiled) -> bool:
     return call.settings.is_utc or isinstance(operand.type, T.TimestampNTZType)
 
 
-def _extract_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _extract_operands(node: exp.Expr) -> list[exp.Expr] | None:
     return [node.args["expression"]] if isinstance(node.this, exp.Var) else None
 
 
@@ -157,7 +157,7 @@ def extract(call: Call) -> Compiled | None:
     )
 
 
-def _add_days_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _add_days_operands(node: exp.Expr) -> list[exp.Expr] | None:
     unit = node.args.get("unit")
     known = {"this", "expression", "unit"}
     if any(value and key not in known for key, value in node.args.items()):
@@ -206,7 +206,7 @@ def date_diff(call: Call) -> Compiled | None:
     return strict(call, evaluate) if isinstance(call.type, T.IntegerType) else None
 
 
-def _unit_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _unit_operands(node: exp.Expr) -> list[exp.Expr] | None:
     known = {"this", "unit"}
     if any(value and key not in known for key, value in node.args.items()):
         return None

@@ -22,7 +22,7 @@ _POINT = re.compile(r"-?(\d+\.\d*|\.\d+)")
 _EXPONENT = re.compile(r"-?(\d+(\.\d*)?|\.\d+)[eE][+-]?\d+")
 
 
-def literal_of(node: exp.Expression) -> Compiled | None:
+def literal_of(node: exp.Expr) -> Compiled | None:
     """The constant that a literal node is, or None for any other node."""
     if isinstance(node, exp.Null):
         return null(T.NullType())
@@ -59,7 +59,7 @@ def _number(text: str) -> Compiled | None:
     return literal(pa.scalar(Decimal(text), arrow_type(spark_type)), spark_type)
 
 
-def _bare_name(node: exp.Expression) -> list[exp.Expression] | None:
+def _bare_name(node: exp.Expr) -> list[exp.Expr] | None:
     alone = not any(value for key, value in node.args.items() if key != "this")
     return [] if alone and isinstance(node.this, exp.Identifier) else None
 

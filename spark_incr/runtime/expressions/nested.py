@@ -13,7 +13,7 @@ from spark_incr.runtime.expressions.evaluation import array_of, nulls_of, strict
 from spark_incr.runtime.expressions.registry import Call, Compiled, kernel
 
 
-def _field_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _field_operands(node: exp.Expr) -> list[exp.Expr] | None:
     return [node.this] if isinstance(node.args.get("expression"), exp.Identifier) else None
 
 
@@ -33,7 +33,7 @@ def field(call: Call) -> Compiled | None:
     return strict(call, lambda array: pc.struct_field(array, places))
 
 
-def _index_operands(node: exp.Expression) -> list[exp.Expression] | None:
+def _index_operands(node: exp.Expr) -> list[exp.Expr] | None:
     index = node.args.get("expressions") or []
     if any(value and key not in ("this", "expressions") for key, value in node.args.items()):
         return None

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from spark_incr.plan.types import arrow_type
 
-Types = Callable[[exp.Expression], "T.DataType | None"]
+Types = Callable[[exp.Expr], "T.DataType | None"]
 Evaluate = Callable[[Mapping[str, pa.Array], int], pa.Array]
 
 
@@ -75,7 +75,7 @@ def null(spark_type: T.DataType) -> Compiled:
 class Call:
     """A node whose operands are compiled and whose type Spark has told."""
 
-    node: exp.Expression
+    node: exp.Expr
     type: T.DataType
     operands: tuple[Compiled, ...]
     settings: Settings
@@ -90,7 +90,7 @@ class Call:
 
 
 Kernel = Callable[[Call], "Compiled | None"]
-Operands = Callable[[exp.Expression], "list[exp.Expression] | None"]
+Operands = Callable[[exp.Expr], "list[exp.Expr] | None"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Rule:
     kernel: Kernel
 
 
-RULES: dict[type[exp.Expression] | str, Rule] = {}
+RULES: dict[type[exp.Expr] | str, Rule] = {}
 KERNELS: dict[str, str] = {}
 
 
@@ -112,20 +112,20 @@ def named_arguments(names: Iterable[str], flags: Iterable[str] = ()) -> Operands
     """
     order, known = tuple(names), {*names, *flags}
 
-    def operands(node: exp.Expression) -> list[exp.Expression] | None:
+    def operands(node: exp.Expr) -> list[exp.Expr] | None:
         if any(value and key not in known for key, value in node.args.items()):
             return None
-        found: list[exp.Expression] = []
+        found: list[exp.Expr] = []
         for name in order:
             value = node.args.get(name)
             found.extend(value if isinstance(value, list) else [] if value is None else [value])
-        return found if all(isinstance(value, exp.Expression) for value in found) else None
+        return found if all(isinstance(value, exp.Expr) for value in found) else None
 
     return operands
 
 
 def kernel(
-    *keys: type[exp.Expression] | str,
+    *keys: type[exp.Expr] | str,
     words: str,
     arguments: Iterable[str] = ("this", "expression"),
     flags: Iterable[str] = (),
@@ -147,7 +147,7 @@ def kernel(
     return register
 
 
-def rule_of(node: exp.Expression) -> Rule | None:
+def rule_of(node: exp.Expr) -> Rule | None:
     """The rule for a node, if it has one."""
     if isinstance(node, exp.Anonymous):
         return RULES.get(node.name.lower())

@@ -197,7 +197,7 @@ def like(call: Call) -> Compiled | None:
     return _like(call, text, _text_of(pattern), "\\", bool(call.node.args.get("negate")))
 
 
-def _escaped_like(node: exp.Expression) -> list[exp.Expression] | None:
+def _escaped_like(node: exp.Expr) -> list[exp.Expr] | None:
     inner, escape = node.this, node.args.get("expression")
     known = {"this", "expression", "negate"}
     if not isinstance(inner, exp.Like) or not isinstance(escape, exp.Literal):
@@ -218,7 +218,7 @@ def like_escape(call: Call) -> Compiled | None:
     return _like(call, text, _text_of(pattern), sign, bool(call.node.this.args.get("negate")))
 
 
-_SEARCHES: dict[type[exp.Expression], Callable[[pa.Array, str], pa.Array]] = {
+_SEARCHES: dict[type[exp.Expr], Callable[[pa.Array, str], pa.Array]] = {
     exp.StartsWith: pc.starts_with,
     exp.EndsWith: pc.ends_with,
     exp.Contains: pc.match_substring,

@@ -15,7 +15,7 @@ from spark_incr.plan.nodes import Join, Node
 from spark_incr.plan.types import arrow_schema, contains_float
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import bag_layout, merge_bag
-from spark_incr.runtime.changes import WEIGHT, add, consolidate, empty, with_weights, weights
+from spark_incr.runtime.changes import WEIGHT, add, consolidate, empty, weights, with_weights
 from spark_incr.runtime.columns import arrays, from_values, single, validity, values
 from spark_incr.runtime.keys import canonical
 

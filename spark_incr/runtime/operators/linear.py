@@ -9,7 +9,7 @@ import pyspark.sql.types as T
 from spark_incr.plan.nodes import Filter, Project, Scan, UnionAll
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.changes import WEIGHT, add, with_weights, weights
+from spark_incr.runtime.changes import WEIGHT, add, weights, with_weights
 from spark_incr.runtime.columns import from_values, validity, values
 from spark_incr.runtime.evaluation import Evaluator, compile_columns
 
