@@ -14,6 +14,7 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import spark_incr
@@ -77,7 +78,7 @@ class Shop:
         self.next_order += count
         return self.orders_of(ids, self.random.integers(0, self.customers.num_rows, count))
 
-    def orders_of(self, ids: np.ndarray, customers: np.ndarray) -> pa.Table:
+    def orders_of(self, ids: NDArray[np.int64], customers: NDArray[np.int64]) -> pa.Table:
         products = [f"product {number}" for number in self.random.integers(0, 200, len(ids))]
         amounts = [Decimal(int(cents)) / 100 for cents in self.random.integers(1, 10_000, len(ids))]
         return pa.table(
