@@ -105,6 +105,8 @@ def _session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSess
     builder = SparkSession.builder.appName("spark-incr").master("local[*]")
     for key, value in {**_CONFS, **dict(confs)}.items():
         builder = builder.config(key, value)
+    # Spark would start its Python workers by the name python3, in whatever place the PATH has it.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = spark_incr.session(state=state, builder=builder)
     try:
         yield spark
