@@ -1,0 +1,35 @@
+"""Tables that the tests of DML change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_incr.sources.dml import Target
+from tests.sources.tables import Given, Row, Table, schema_of
+
+
+@pytest.fixture
+def given_table(spark: SparkSession) -> Iterator[Given]:
+    """Makes `t` a table with these columns and rows."""
+
+    def make(ddl: str, *rows: Row, not_null: Sequence[str] = (), key: Sequence[str] = ()) -> Table:
+        spark.createDataFrame(list(rows), ddl).createOrReplaceTempView("t")
+        target = Target("t", schema_of(spark, ddl), tuple(key), frozenset(not_null))
+        return Table(spark, target)
+
+    yield make
+    spark.catalog.dropTempView("t")
+
+
+@pytest.fixture
+def orders(given_table: Given) -> Table:
+    return given_table(
+        "id INT, name STRING, x DOUBLE",
+        (1, "a", 1.5),
+        (2, "b", None),
+        (2, "b", None),
+        (3, None, float("nan")),
+    )
