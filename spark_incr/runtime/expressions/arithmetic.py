@@ -19,6 +19,7 @@ from spark_incr.errors import error
 from spark_incr.plan.types import FLOATS, INTEGERS
 from spark_incr.runtime.expressions import decimals
 from spark_incr.runtime.expressions.casts import coerce
+from spark_incr.runtime.expressions.dates import DATES_AND_TIMES, moved
 from spark_incr.runtime.expressions.decimals import as_decimal, scale_of, unscaled
 from spark_incr.runtime.expressions.evaluation import (
     Mask,
@@ -110,13 +111,17 @@ def _multiplied(
     return decimals.multiplied(left, right), left_scale + right_scale
 
 
-@kernel(exp.Add, words=NUMBERS)
+@kernel(exp.Add, words=NUMBERS + "; date and days, date or timestamp and a literal interval")
 def add(call: Call) -> Compiled | None:
+    if isinstance(call.type, DATES_AND_TIMES):
+        return moved(call, 1)
     return _sum_or_product(call, "+", pc.add_checked, pc.add, _added)
 
 
-@kernel(exp.Sub, words=NUMBERS)
+@kernel(exp.Sub, words=NUMBERS + "; date and days, date or timestamp and a literal interval")
 def subtract(call: Call) -> Compiled | None:
+    if isinstance(call.type, DATES_AND_TIMES):
+        return moved(call, -1)
     return _sum_or_product(call, "-", pc.subtract_checked, pc.subtract, _subtracted)
 
 
@@ -234,7 +239,7 @@ def modulo(call: Call) -> Compiled | None:
     return strict(call, rest, raises=True, operands=operands, order=_DIVISOR_FIRST)
 
 
-@kernel(exp.Neg, words="integers, float, double, decimals", arguments=("this",))
+@kernel(exp.Neg, exp.Negative, words="integers, float, double, decimals", arguments=("this",))
 def negate(call: Call) -> Compiled | None:
     return _signed(call, "-", pc.negate_checked, pc.negate, _negated)
 

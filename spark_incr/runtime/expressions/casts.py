@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 
@@ -31,11 +32,16 @@ from spark_incr.runtime.expressions.decimals import (
 )
 from spark_incr.runtime.expressions.evaluation import Values, array_of, nulls_of, values_of
 from spark_incr.runtime.expressions.registry import Call, Compiled, Settings, kernel, literal, null
-from spark_incr.runtime.expressions.text_casts import Convert, text_reader, text_writer
+from spark_incr.runtime.expressions.text_casts import Convert, read_date, text_reader, text_writer
 
 _TIMES = (T.TimestampType, T.TimestampNTZType)
 MICROS_PER_DAY = 86_400_000_000
-_SPELLED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_PLAIN_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_PLAIN_TIME = re.compile(
+    _PLAIN_DAY.pattern + r"( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6}|\.[0-9]{3})?)?"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def coerce(operand: Compiled, target: T.DataType) -> Compiled | None:
@@ -183,11 +189,14 @@ def cast(call: Call) -> Compiled | None:
     convert = _total(source, target, call.settings)
     if convert is not None:
         return converted(operand, target, convert, raises=False)
-    spelled = _spelled_number(operand, target)
+    spelled = _spelled(operand, target, call.settings)
     if spelled is not None or not call.settings.ansi:
         return spelled
     convert = _partial(source, target, call.settings)
     return None if convert is None else converted(operand, target, convert, raises=True)
+
+
+kernel("bigint", "smallint", "tinyint", words="as CAST")(cast)
 
 
 def to_text(operand: Compiled) -> Compiled | None:
@@ -243,11 +252,35 @@ def _partial(source: T.DataType, target: T.DataType, settings: Settings) -> Conv
     return None
 
 
-def _spelled_number(operand: Compiled, target: T.DataType) -> Compiled | None:
-    """A number that is written as a string literal, as the parser writes `1.5BD`."""
+def read_beside(operand: Compiled, other: Compiled, settings: Settings) -> Compiled:
+    """A string literal beside a date or a timestamp as the value that Spark reads from it."""
+    if isinstance(other.type, (T.DateType, *_TIMES)) and settings.ansi:
+        return _spelled(operand, other.type, settings) or operand
+    return operand
+
+
+def _spelled(operand: Compiled, target: T.DataType, settings: Settings) -> Compiled | None:
+    """A string literal, as the parser writes `1.5BD` or DATE '...', if it is in the plain form."""
     text = operand.value if isinstance(operand.type, T.StringType) else None
-    if text is None or not _SPELLED.fullmatch(text):
+    if text is None:
         return None
+    arrow = arrow_type(target)
+    if isinstance(target, T.DateType) and _PLAIN_DAY.fullmatch(text):
+        days = read_date(text)
+        return None if days is None else literal(pa.scalar(days, pa.int32()).cast(arrow), target)
+    if isinstance(target, _TIMES) and _PLAIN_TIME.fullmatch(text):
+        if isinstance(target, T.TimestampType) and not settings.is_utc:
+            return None
+        try:
+            moment = datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
+        except ValueError:
+            return None
+        micros = (moment - _EPOCH) // timedelta(microseconds=1)
+        return literal(pa.scalar(micros, pa.int64()).cast(arrow), target)
+    return _spelled_number(text, target) if _PLAIN_NUMBER.fullmatch(text) else None
+
+
+def _spelled_number(text: str, target: T.DataType) -> Compiled | None:
     if isinstance(target, T.DoubleType):
         return literal(pa.scalar(float(text), pa.float64()), target)
     if not isinstance(target, T.DecimalType):

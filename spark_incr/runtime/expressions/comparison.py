@@ -7,7 +7,7 @@ it is true; NULL is no reason not to look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 import pyspark.sql.types as T
 from sqlglot import exp
 
-from spark_incr.plan.types import FLOATS, INTEGERS
-from spark_incr.runtime.expressions.casts import coerce, common_type
+from spark_incr.plan.types import FLOATS, INTEGERS, arrow_type
+from spark_incr.runtime.expressions.casts import coerce, common_type, read_beside
+from spark_incr.runtime.expressions.decimals import comparable, scale_of
 from spark_incr.runtime.expressions.evaluation import (
     any_null,
     array_of,
     lazily,
-    nulls_of,
     strict,
     true_rows,
     values_of,
@@ -59,10 +59,23 @@ def _float_aware(compare: Compare, numeric: Callable[..., np.ndarray]) -> Compar
     return function
 
 
+def _decimal_aware(
+    numeric: Callable[..., np.ndarray], left_scale: int, right_scale: int
+) -> Compare:
+    """A comparison of decimals or integers, without the cast to their common type."""
+
+    def function(left: pa.Array, right: pa.Array) -> pa.Array:
+        sides = comparable(left, left_scale, right, right_scale)
+        return array_of(numeric(*sides).astype(np.bool_), pa.bool_(), any_null(left, right))
+
+    return function
+
+
 def comparison_of(
     symbol: str, left: Compiled, right: Compiled, settings: Settings
 ) -> tuple[Compiled, Compiled, Compare] | None:
-    """Both operands in their common type and the comparison of that type's values."""
+    """Both operands in types that compare, and the comparison of their values."""
+    left, right = read_beside(left, right, settings), read_beside(right, left, settings)
     kind = common_type(left.type, right.type, settings)
     if kind is None:
         return None
@@ -70,6 +83,8 @@ def comparison_of(
     if sides[0] is None or sides[1] is None:
         return None
     plain, numeric = _COMPARISONS[symbol]
+    if isinstance(kind, T.DecimalType) and not left.is_null and not right.is_null:
+        return left, right, _decimal_aware(numeric, scale_of(left.type), scale_of(right.type))
     if isinstance(kind, FLOATS):
         return sides[0], sides[1], _float_aware(plain, numeric)
     return (sides[0], sides[1], plain) if isinstance(kind, _PLAIN) else None
@@ -219,29 +234,43 @@ def between(call: Call) -> Compiled | None:
 @kernel(exp.In, words=ORDERED + "; a list of values", arguments=("this", "expressions"))
 def is_in(call: Call) -> Compiled | None:
     value, *items = call.operands
+    items = [read_beside(item, value, call.settings) for item in items]
     kind: T.DataType | None = value.type
     for item in items:
         kind = None if kind is None else common_type(kind, item.type, call.settings)
-    if kind is None or not items or any(item.raises for item in items):
+    if kind is None or not items or not isinstance(kind, (*_PLAIN, *FLOATS)):
         return None
-    if not isinstance(kind, (*_PLAIN, *FLOATS)):
+    subject, members = coerce(value, kind), [coerce(item, kind) for item in items]
+    if subject is None or None in members or any(item.raises for item in items):
         return None
-    subject = coerce(value, kind)
-    members = [coerce(item, kind) for item in items]
-    if subject is None or None in members:
-        return None
-    candidates = [member for member in members if member is not None and not member.is_null]
-    has_null = len(candidates) < len(members)
-    plain, numeric = _COMPARISONS["="]
-    equal = _float_aware(plain, numeric) if isinstance(kind, FLOATS) else plain
-    source = subject
+    present = [member for member in members if member is not None and not member.is_null]
+    found = _contained(subject, present, kind)
+    has_null = len(present) < len(members)
 
     def evaluate(columns: Mapping[str, pa.Array], n: int) -> pa.Array:
-        array = source.evaluate(columns, n)
-        found = pa.repeat(pa.scalar(None if has_null else False, pa.bool_()), n)
-        for candidate in candidates:
-            found = pc.or_kleene(found, equal(array, candidate.evaluate(columns, n)))
-        nulls = nulls_of(array)
-        return found if nulls is None else pc.if_else(array.is_valid(), found, None)
+        array = subject.evaluate(columns, n)
+        inside = found(array, columns, n)
+        if has_null:
+            inside = pc.if_else(inside, True, pa.scalar(None, pa.bool_()))
+        return inside if array.null_count == 0 else pc.if_else(array.is_valid(), inside, None)
 
-    return Compiled(call.type, evaluate, call.columns, source.raises)
+    return Compiled(call.type, evaluate, call.columns, subject.raises)
+
+
+def _contained(
+    subject: Compiled, members: Sequence[Compiled], kind: T.DataType
+) -> Callable[[pa.Array, Mapping[str, pa.Array], int], pa.Array]:
+    """Whether a value is one of the members: by a hash table if these are literals."""
+    if not isinstance(kind, FLOATS) and all(member.scalar is not None for member in members):
+        known = pa.array([member.value for member in members], arrow_type(kind))
+        return lambda array, columns, n: pc.is_in(array, known)
+    plain, numeric = _COMPARISONS["="]
+    equal = _float_aware(plain, numeric) if isinstance(kind, FLOATS) else plain
+
+    def search(array: pa.Array, columns: Mapping[str, pa.Array], n: int) -> pa.Array:
+        found = pa.repeat(pa.scalar(False), n)
+        for member in members:
+            found = pc.or_kleene(found, equal(array, member.evaluate(columns, n)))
+        return found
+
+    return search

@@ -48,6 +48,8 @@ MODULES = (
 
 def compile_expression(expression: exp.Expr, types: Types, settings: Settings) -> Evaluate | None:
     """An evaluator that equals Spark's evaluation of the expression, or None."""
+    if not _collect(expression, {}):
+        return None
     compiled = _compile(expression, types, settings)
     return None if compiled is None else compiled.evaluate
 

@@ -9,11 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.types as T
 from sqlglot import exp
 
+from spark_incr.errors import error
 from spark_incr.plan.types import INTEGERS
 from spark_incr.runtime.expressions.casts import MICROS_PER_DAY, coerce, to_date
+from spark_incr.runtime.expressions.decimals import fits, magnitude
 from spark_incr.runtime.expressions.evaluation import (
     Values,
     any_null,
@@ -22,11 +25,12 @@ from spark_incr.runtime.expressions.evaluation import (
     strict,
     values_of,
 )
-from spark_incr.runtime.expressions.registry import Call, Compiled, Operands, kernel
+from spark_incr.runtime.expressions.registry import Call, Compiled, Operands, kernel, literal
 
 SECOND = 1_000_000
 DAY = MICROS_PER_DAY
 _TIMES = (T.TimestampType, T.TimestampNTZType)
+DATES_AND_TIMES = (T.DateType, *_TIMES)
 
 
 def _months(days: Values) -> Values:
@@ -55,6 +59,8 @@ _PARTS: dict[str, Callable[[Values], Values]] = {
     "WEEKDAY": lambda days: (days + 3) % 7,
     "DAYOFYEAR": lambda days: days - _first_day(_months(days) // 12 * 12) + 1,
 }
+_ARROW_PARTS = {"YEAR": pc.year, "QUARTER": pc.quarter, "MONTH": pc.month, "DAY": pc.day}
+_ARROW_DAYS = 10_000_000  # Arrow keeps years in 16 bits
 _NODES: dict[type[exp.Expr] | str, str] = {
     exp.Year: "YEAR",
     exp.Quarter: "QUARTER",
@@ -98,8 +104,13 @@ def _part(call: Call, name: str, operand: Compiled) -> Compiled | None:
     if date is None or part is None or not isinstance(call.type, T.IntegerType):
         return None
 
+    quick = _ARROW_PARTS.get(name)
+
     def evaluate(array: pa.Array) -> pa.Array:
-        return array_of(part(values_of(array).astype(np.int64)), pa.int32(), nulls_of(array))
+        days = values_of(array)
+        if quick is not None and magnitude(days) < _ARROW_DAYS:
+            return quick(array).cast(pa.int32())
+        return array_of(part(days.astype(np.int64)), pa.int32(), nulls_of(array))
 
     return strict(call, evaluate, operands=(date,))
 
@@ -173,22 +184,54 @@ def _add_days_operands(node: exp.Expr) -> list[exp.Expr] | None:
     operands=_add_days_operands,
 )
 def date_add(call: Call) -> Compiled | None:
-    return shifted(call, call.operands[0], call.operands[1], 1)
+    return moved(call, 1)
 
 
-def shifted(call: Call, date: Compiled, number: Compiled, sign: int) -> Compiled | None:
-    """The date so many days later (or earlier); as in Spark, days wrap."""
-    days = coerce(number, T.IntegerType())
-    if not isinstance(date.type, T.DateType) or not isinstance(call.type, T.DateType):
+def moved(call: Call, sign: int) -> Compiled | None:
+    """A date or timestamp and how far it moves: days, or an interval of fixed length."""
+    start, distance = call.operands
+    if start.type != call.type:
         return None
-    if days is None or not isinstance(number.type, INTEGERS):
+    if isinstance(start.type, T.DateType):
+        days = _whole_days(distance)
+        return None if days is None else _moved_days(call, start, days, sign)
+    micros = distance.scalar
+    if not isinstance(distance.type, T.DayTimeIntervalType) or micros is None:
         return None
+    if not _zone_is_certain(call, start) or not call.settings.ansi:
+        return None
+    length = sign * micros.cast(pa.int64()).as_py()
 
-    def evaluate(start: pa.Array, count: pa.Array) -> pa.Array:
-        moved = values_of(start) + values_of(count) * np.int32(sign)
-        return array_of(moved, pa.date32(), any_null(start, count))
+    def evaluate(array: pa.Array) -> pa.Array:
+        nulls, values = nulls_of(array), values_of(array)
+        if nulls is not None:
+            values = np.where(nulls, 0, values)
+        if not fits(magnitude(values) + abs(length)):
+            raise error("ARITHMETIC_OVERFLOW", what="timestamp")
+        return array_of(values + length, call.arrow, nulls)
 
-    return strict(call, evaluate, operands=(date, days))
+    return strict(call, evaluate, raises=True, operands=(start,))
+
+
+def _whole_days(distance: Compiled) -> Compiled | None:
+    if isinstance(distance.type, INTEGERS):
+        return coerce(distance, T.IntegerType())
+    if not isinstance(distance.type, T.DayTimeIntervalType) or distance.scalar is None:
+        return None
+    days, rest = divmod(distance.scalar.cast(pa.int64()).as_py(), DAY)
+    if rest or abs(days) >= 2**31:
+        return None
+    return literal(pa.scalar(days, pa.int32()), T.IntegerType())
+
+
+def _moved_days(call: Call, start: Compiled, days: Compiled, sign: int) -> Compiled:
+    """As in Spark, a date that moves out of range wraps."""
+
+    def evaluate(dates: pa.Array, count: pa.Array) -> pa.Array:
+        found = values_of(dates) + values_of(count) * np.int32(sign)
+        return array_of(found, pa.date32(), any_null(dates, count))
+
+    return strict(call, evaluate, operands=(start, days))
 
 
 @kernel(

@@ -158,14 +158,54 @@ def remainder(left: Values, right: Values) -> Values:
 
 
 def divided(left: Values, right: Values, shift: int, scale: int) -> Values:
-    """left / right * 10^shift at a scale, by way of a quotient at scale 39: both steps HALF_UP."""
-    digits = shift + QUOTIENT_SCALE
-    dividend, divisor = wide(left), wide(right)
+    """left / right * 10^shift at a scale, by way of a quotient at scale 39: both steps HALF_UP.
+
+    A quotient that is not half way is at least 1 / 2|right| from it, so that one step is enough
+    while |right| < 10^(39 - scale).
+    """
+    digits = shift + scale
+    bound = max(magnitude(right), 1)
+    if digits >= 0 and fits(bound * 20) and bound < 10 ** (QUOTIENT_SCALE - scale):
+        quotient = _long_division(left, right, digits, bound)
+        if quotient is not None:
+            return quotient
+    exact = _round_division(wide(left), wide(right), shift + QUOTIENT_SCALE)
+    return rounded_down(exact, QUOTIENT_SCALE - scale)
+
+
+def _round_division(left: Values, right: Values, digits: int) -> Values:
+    """left * 10^digits / right, rounded HALF_UP, on Python integers."""
     if digits < 0:
-        divisor = divisor * 10**-digits
+        right = right * 10**-digits
     else:
-        dividend = dividend * 10**digits
-    size = np.abs(divisor)
-    whole = (2 * np.abs(dividend) + size) // (2 * size)
-    quotient = np.where((dividend < 0) != (divisor < 0), -whole, whole)
-    return rounded_down(quotient, QUOTIENT_SCALE - scale)
+        left = left * 10**digits
+    size = np.abs(right)
+    whole: Values = (2 * np.abs(left) + size) // (2 * size)
+    return np.where((left < 0) != (right < 0), -whole, whole)
+
+
+def _long_division(left: Values, right: Values, digits: int, bound: int) -> Values | None:
+    """The same on int64, some digits at a time; None if a quotient does not fit."""
+    if left.dtype == object or right.dtype == object or not fits(magnitude(left)):
+        return None
+    size = np.abs(right)
+    whole, rest = np.divmod(np.abs(left), size)
+    at_once = 0
+    while fits(bound * 10 ** (at_once + 1)):
+        at_once += 1
+    while digits > 0:
+        step = 10 ** min(digits, at_once)
+        if not fits((magnitude(whole) + 1) * step):
+            return None
+        more, rest = np.divmod(rest * step, size)
+        whole = whole * step + more
+        digits -= min(digits, at_once)
+    whole = whole + (2 * rest >= size)
+    return np.where((left < 0) != (right < 0), -whole, whole)
+
+
+def comparable(
+    left: pa.Array, left_scale: int, right: pa.Array, right_scale: int
+) -> tuple[Values, Values]:
+    """Numbers of one scale that compare as the decimals do."""
+    return aligned(unscaled(left), left_scale, unscaled(right), right_scale)

@@ -20,6 +20,7 @@ from spark_incr.runtime.expressions.registry import Call, Compiled, kernel, lite
 _WHOLE = re.compile(r"-?\d+")
 _POINT = re.compile(r"-?(\d+\.\d*|\.\d+)")
 _EXPONENT = re.compile(r"-?(\d+(\.\d*)?|\.\d+)[eE][+-]?\d+")
+_INTERVAL_UNITS = {"WEEK": 604_800, "DAY": 86_400, "HOUR": 3_600, "MINUTE": 60, "SECOND": 1}
 
 
 def literal_of(node: exp.Expr) -> Compiled | None:
@@ -34,9 +35,25 @@ def literal_of(node: exp.Expr) -> Compiled | None:
         if node.is_string:
             return literal(pa.scalar(node.this, pa.string()), T.StringType())
         return _number(node.this)
+    if isinstance(node, exp.Interval):
+        return _interval(node)
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
         return None if node.this.is_string else _number("-" + node.this.this)
     return None
+
+
+def _interval(node: exp.Interval) -> Compiled | None:
+    """A whole number of one unit of fixed length."""
+    unit, count = node.args.get("unit"), node.this
+    if not isinstance(unit, exp.Var) or not isinstance(count, exp.Literal):
+        return None
+    size = _INTERVAL_UNITS.get(unit.name.upper().removesuffix("S"))
+    if size is None or not _WHOLE.fullmatch(count.this):
+        return None
+    length = int(count.this) * size * 1_000_000
+    if abs(length) >= 2**63:
+        return None
+    return literal(pa.scalar(length, pa.duration("us")), T.DayTimeIntervalType())
 
 
 def _number(text: str) -> Compiled | None:

@@ -3,7 +3,8 @@
 Spark rounds a double by way of its decimal text, so that 2.675 rounds to 2.68 although the double
 is below it. Law: that text lies between the same two decimals of k digits as the double does, and
 on the same side of the half way between them; unless the double is the one nearest to the half
-way, which then is its text. So comparing with that double decides, and no text is needed.
+way, which then is its text if it has at most 15 digits. So comparing with that double decides, and
+no text is needed below `_FEW_DIGITS`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from spark_incr.runtime.expressions.evaluation import (
 from spark_incr.runtime.expressions.registry import Call, Compiled, kernel
 
 MAX_DIGITS = 15
-_EXACT = 2.0**52
+_FEW_DIGITS = 1e14
+_ALL_WHOLE = 2.0**52
 
 
 def _digits(call: Call) -> int | None:
@@ -94,15 +96,15 @@ def round_doubles(values: Values, digits: int, even: bool) -> Values:
     factor = 10.0**digits
     with np.errstate(invalid="ignore", over="ignore"):
         size = np.abs(values)
+        plain = size * factor < _FEW_DIGITS
         whole = np.floor(size * factor)
         half = (2 * whole + 1) / (2 * factor)
         up = (size > half) | ((size == half) & (whole % 2 == 1)) if even else size >= half
         rounded: Values = np.copysign((whole + up) / factor, values) + 0.0
-    plain = size * factor < _EXACT
     if plain.all():
         return rounded
     result = np.where(plain, rounded, values)
-    for place in np.flatnonzero(~plain & (size < _EXACT)):
+    for place in np.flatnonzero(~plain & (size < _ALL_WHOLE)):
         result[place] = _by_text(float(values[place]), digits, even)
     return result
 
