@@ -107,7 +107,7 @@ class _Splitter:
                 a, b = names
                 names = (self._only_where(a, b), self._only_where(b, a))
             names = tuple(
-                self._compute(cast_to(column(n), self._type(n), double), double, "moment")
+                self._compute(cast_to(self._expression(n), self._type(n), double), double, "moment")
                 if self._type(n) != double
                 else n
                 for n in names
@@ -192,7 +192,7 @@ class _Splitter:
         return tuple(self._where(name, column(condition)) for name in arguments)
 
     def _only_where(self, name: str, other: str) -> str:
-        present = exp.Not(this=exp.Is(this=column(other), expression=exp.Null()))
+        present = exp.Not(this=exp.Is(this=self._expression(other), expression=exp.Null()))
         return self._where(name, present)
 
     def _where(self, name: str, condition: exp.Expr) -> str:
