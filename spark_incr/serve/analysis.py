@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyspark.sql.types as T
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
@@ -176,7 +177,8 @@ class SparkAnalysis:
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
         with self._as_created():
-            frame = self.spark.createDataFrame(numbered).selectExpr(*texts, index)
+            schema = from_arrow_schema(numbered.schema, prefer_timestamp_ntz=True)
+            frame = self.spark.createDataFrame(numbered, schema).selectExpr(*texts, index)
             result = frame.toArrow().sort_by(index)
         return [single(result.column(i)).cast(arrow_type(t)) for i, t in enumerate(types)]
 
