@@ -6,7 +6,8 @@ EXAMPLES ?= 2000
 SEED ?= $(shell date +%s)
 
 BIN := .venv/bin
-INSTALLED := .venv/.installed
+comma := ,
+INSTALLED := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
 .PHONY: setup test check format bench demo fuzz clean
 
