@@ -267,7 +267,8 @@ class _Run:
     def recomputation(self, models: Mapping[str, Model]) -> DataFrame:
         """The query over the model; it holds on to these rows whatever the names mean later."""
         for name, model in models.items():
-            self.named(name, self.spark.createDataFrame(model.to_arrow()))
+            struct = T.StructType([T.StructField(f.name, f.type) for f in model.definition.schema])
+            self.named(name, self.spark.createDataFrame(model.to_arrow(), struct))
         for name, query in self.definitions.items():
             frame = self.spark.sql(query)
             if name != VIEW:
