@@ -12,13 +12,16 @@ import random
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Context
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyspark.sql.types as T
 import pytest
 import sqlglot
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -33,11 +36,14 @@ from spark_incr.runtime.expressions import (
     compile_expression,
     subexpressions,
 )
+from spark_incr.runtime.expressions.quotients import quotient_array
 from tests.runtime.kernel_cases import DOMAINS, GROUPS, OUTSIDE, ROUNDED, domain_of
 
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
 LOCAL_EVALUATION = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
 CORNER_ROWS = 150
+WIDE = Context(prec=50)
+ANSI = Settings()
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +85,8 @@ def types_of(
     return dict(zip(texts, (field.dataType for field in schema), strict=True))
 
 
-def compiled(spark: SparkSession, texts: Sequence[str]) -> list[Case]:
-    """Every expression compiled; one without a kernel fails the test."""
+def compiled(spark: SparkSession, texts: Sequence[str], session: Settings = ANSI) -> list[Case]:
+    """The expressions that have a kernel; with ANSI, every one must have."""
     trees = {text: sqlglot.parse_one(text, read="spark") for text in texts}
     asked = {part.sql("spark") for tree in trees.values() for part in subexpressions(tree)}
     names = columns_of(texts)
@@ -88,9 +94,10 @@ def compiled(spark: SparkSession, texts: Sequence[str]) -> list[Case]:
     whole = types_of(spark, names, list(texts))
     cases = []
     for text, tree in trees.items():
-        evaluate = compile_expression(tree, lambda node: known[node.sql("spark")], Settings())
-        assert evaluate is not None, f"no kernel for {text}"
-        cases.append(Case(text, evaluate, whole[text]))
+        evaluate = compile_expression(tree, lambda node: known[node.sql("spark")], session)
+        assert evaluate is not None or not session.ansi, f"no kernel for {text}"
+        if evaluate is not None:
+            cases.append(Case(text, evaluate, whole[text]))
     return cases
 
 
@@ -261,6 +268,18 @@ def test_kernels_equal_spark_on_random_rows(oracle: SparkSession, group: str) ->
     law()
 
 
+@pytest.mark.parametrize("group", GROUPS)
+def test_kernels_that_stay_without_ansi_equal_spark(oracle: SparkSession, group: str) -> None:
+    oracle.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        texts = expressions_of(group)
+        cases = compiled(oracle, texts, Settings(ansi=False))
+        if cases:
+            check(oracle, cases, corner_table(columns_of(texts)))
+    finally:
+        oracle.conf.unset("spark.sql.ansi.enabled")
+
+
 def test_what_is_not_certain_has_no_kernel(oracle: SparkSession) -> None:
     for text in (text.strip() for text in OUTSIDE.replace("\n", " | ").split(" | ")):
         if text:
@@ -291,6 +310,25 @@ def test_no_rows(oracle: SparkSession) -> None:
         empty = {name: none[name].combine_chunks() for name in none.column_names}
         for case in compiled(oracle, texts):
             assert isinstance(outcome(case, empty, 0), pa.Array), case.text
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(10**18), 10**18), st.integers(1, 10**17)), max_size=4),
+    st.integers(6, 20),
+    st.integers(-6, 6),
+)
+def test_quotients_are_rounded_at_39_digits_and_at_the_scale(
+    pairs: list[tuple[int, int]], scale: int, shift: int
+) -> None:
+    def half_up(value: Fraction) -> int:
+        return math.floor(abs(value) + Fraction(1, 2)) * (1 if value >= 0 else -1)
+
+    steps = [half_up(Fraction(a, b) * Fraction(10) ** (39 + shift)) for a, b in pairs]
+    expected = [half_up(Fraction(step, 10 ** (39 - scale))) for step in steps]
+    left, right = (np.array([pair[k] for pair in pairs], np.int64) for k in (0, 1))
+    assume(all(abs(value) < 10**38 for value in expected))
+    found = quotient_array(left, right, shift, T.DecimalType(38, scale), None)
+    assert [int(value.scaleb(scale, WIDE)) for value in found.to_pylist()] == expected
 
 
 def test_every_kernel_is_described() -> None:

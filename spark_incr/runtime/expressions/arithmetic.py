@@ -31,6 +31,7 @@ from spark_incr.runtime.expressions.evaluation import (
     strict,
     values_of,
 )
+from spark_incr.runtime.expressions.quotients import quotient_array
 from spark_incr.runtime.expressions.registry import Call, Compiled, kernel, null
 
 NUMBERS = "integers, float, double and decimals; mixed operands as Spark widens them"
@@ -156,8 +157,7 @@ def divide(call: Call) -> Compiled | None:
             nulls = any_null(left, right)
             divisor = _nonzero(unscaled(right), nulls, "DIVIDE_BY_ZERO")
             shift = right_scale - left_scale
-            values = decimals.divided(unscaled(left), divisor, shift, result.scale)
-            return decimals.decimal_array(values, result, nulls)
+            return quotient_array(unscaled(left), divisor, shift, result, nulls)
 
         return strict(call, exact, raises=True, order=_DIVISOR_FIRST)
     operands = _same_type(call)

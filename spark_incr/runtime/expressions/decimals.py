@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from spark_incr.errors import error
+from spark_incr.errors import IncrementalError, error
 from spark_incr.runtime.expressions.evaluation import Mask, Values, nulls_of, values_of
 
 MAX_PRECISION = 38
-QUOTIENT_SCALE = 39
 INT_DIGITS: dict[type[T.DataType], int] = {
     T.ByteType: 3,
     T.ShortType: 5,
@@ -62,25 +61,33 @@ def unscaled(array: pa.Array) -> Values:
 
 def decimal_array(values: Values, spark_type: T.DecimalType, nulls: Mask | None) -> pa.Array:
     """The array of unscaled values; a value that has too many digits is an error."""
-    arrow = pa.decimal128(spark_type.precision, spark_type.scale)
     if magnitude(values) >= 10**spark_type.precision:
-        wrong = values if nulls is None else np.where(nulls, 0, values)
-        if magnitude(wrong) >= 10**spark_type.precision:
-            raise error(
-                "NUMERIC_VALUE_OUT_OF_RANGE",
-                what=f"a value with the unscaled magnitude {magnitude(wrong)}",
-                type=spark_type.simpleString(),
-            )
-        values = wrong
-    words = np.empty((len(values), 2), np.int64)
+        values = values if nulls is None else np.where(nulls, 0, values)
+        if magnitude(values) >= 10**spark_type.precision:
+            raise too_many_digits(magnitude(values), spark_type)
     if values.dtype == object:
-        words[:, 0] = (values & (2**64 - 1)).astype(np.uint64).view(np.int64)
-        words[:, 1] = (values >> 64).astype(np.int64)
-    else:
-        words[:, 0] = values
-        words[:, 1] = values >> 63
+        low = (values & (2**64 - 1)).astype(np.uint64).view(np.int64)
+        return words_array(low, (values >> 64).astype(np.int64), spark_type, nulls)
+    return words_array(values, values >> 63, spark_type, nulls)
+
+
+def words_array(
+    low: Values, high: Values, spark_type: T.DecimalType, nulls: Mask | None
+) -> pa.Array:
+    """The array of 128-bit numbers that are given by their halves."""
+    words = np.empty((len(low), 2), np.int64)
+    words[:, 0], words[:, 1] = low, high
     valid = None if nulls is None else pa.array(~nulls).buffers()[1]
-    return pa.Array.from_buffers(arrow, len(values), [valid, pa.py_buffer(words)])
+    arrow = pa.decimal128(spark_type.precision, spark_type.scale)
+    return pa.Array.from_buffers(arrow, len(low), [valid, pa.py_buffer(words)])
+
+
+def too_many_digits(unscaled_value: int, spark_type: T.DecimalType) -> IncrementalError:
+    return error(
+        "NUMERIC_VALUE_OUT_OF_RANGE",
+        what=f"a value with the unscaled magnitude {unscaled_value}",
+        type=spark_type.simpleString(),
+    )
 
 
 def magnitude(values: Values) -> int:
@@ -155,53 +162,6 @@ def remainder(left: Values, right: Values) -> Values:
     left, right = same_width(left, right)
     rest = np.abs(left) % np.abs(right)
     return np.where(left < 0, -rest, rest)
-
-
-def divided(left: Values, right: Values, shift: int, scale: int) -> Values:
-    """left / right * 10^shift at a scale, by way of a quotient at scale 39: both steps HALF_UP.
-
-    A quotient that is not half way is at least 1 / 2|right| from it, so that one step is enough
-    while |right| < 10^(39 - scale).
-    """
-    digits = shift + scale
-    bound = max(magnitude(right), 1)
-    if digits >= 0 and fits(bound * 20) and bound < 10 ** (QUOTIENT_SCALE - scale):
-        quotient = _long_division(left, right, digits, bound)
-        if quotient is not None:
-            return quotient
-    exact = _round_division(wide(left), wide(right), shift + QUOTIENT_SCALE)
-    return rounded_down(exact, QUOTIENT_SCALE - scale)
-
-
-def _round_division(left: Values, right: Values, digits: int) -> Values:
-    """left * 10^digits / right, rounded HALF_UP, on Python integers."""
-    if digits < 0:
-        right = right * 10**-digits
-    else:
-        left = left * 10**digits
-    size = np.abs(right)
-    whole: Values = (2 * np.abs(left) + size) // (2 * size)
-    return np.where((left < 0) != (right < 0), -whole, whole)
-
-
-def _long_division(left: Values, right: Values, digits: int, bound: int) -> Values | None:
-    """The same on int64, some digits at a time; None if a quotient does not fit."""
-    if left.dtype == object or right.dtype == object or not fits(magnitude(left)):
-        return None
-    size = np.abs(right)
-    whole, rest = np.divmod(np.abs(left), size)
-    at_once = 0
-    while fits(bound * 10 ** (at_once + 1)):
-        at_once += 1
-    while digits > 0:
-        step = 10 ** min(digits, at_once)
-        if not fits((magnitude(whole) + 1) * step):
-            return None
-        more, rest = np.divmod(rest * step, size)
-        whole = whole * step + more
-        digits -= min(digits, at_once)
-    whole = whole + (2 * rest >= size)
-    return np.where((left < 0) != (right < 0), -whole, whole)
 
 
 def comparable(
