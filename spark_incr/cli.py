@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from spark_incr.errors import IncrementalError, Position
 from spark_incr.java import ensure_java
+from spark_incr.progress import show_progress
 from spark_incr.sql.split import ScriptStatement, is_complete, split_statements
 from spark_incr.text_table import arrow_rows, text_table
 from spark_incr.version import __version__
@@ -108,6 +109,7 @@ def _session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSess
     # Spark would start its Python workers by the name python3, in whatever place the PATH has it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = spark_incr.session(state=state, builder=builder)
+    spark_incr.engine(spark).on_progress = show_progress
     try:
         yield spark
     finally:
