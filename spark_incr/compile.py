@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_incr.errors import error
-from spark_incr.plan.build import Analyzer, Catalog, build_plan
+from spark_incr.plan.build import Catalog, build_plan
+from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.nodes import Node, Scan, walk
 from spark_incr.plan.scope import Names, folded
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.rules import PACKS
-from spark_incr.rules.executor import Context, run_packs, validate
+from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sql.dialect import parse_query, print_sql
 

@@ -77,6 +77,10 @@ CONDITIONS: dict[str, Condition] = {
     "BINARY_ARITHMETIC_OVERFLOW": Condition(
         "{what} overflow", "Use a wider type or the try_ function."
     ),
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS": Condition(
+        "more than one row is returned by a subquery used as an expression",
+        "Aggregate in the subquery, or make its condition unique.",
+    ),
     "DIVIDE_BY_ZERO": Condition("division by zero", "Use try_divide or NULLIF(divisor, 0)."),
     "REMAINDER_BY_ZERO": Condition("remainder by zero", "Use try_mod or NULLIF(divisor, 0)."),
     "NUMERIC_VALUE_OUT_OF_RANGE": Condition("{what} does not fit {type}"),

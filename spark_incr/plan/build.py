@@ -17,12 +17,17 @@ from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.aggregates import is_aggregate, read_call
+from spark_incr.plan.bags import compare_bags
+from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.functions import refuse_unstable
+from spark_incr.plan.joins import cast_to, join_on, only
 from spark_incr.plan.nodes import (
     Aggregate,
     Call,
+    Constant,
     Filter,
     Join,
+    JoinKind,
     Node,
     Project,
     Scan,
@@ -32,22 +37,17 @@ from spark_incr.plan.nodes import (
     columns_in,
     conjuncts,
 )
-from spark_incr.plan.scope import Names, Scope, Visible, folded, resolve_column
-from spark_incr.plan.types import Field, Schema, type_text
-from spark_incr.sql.dialect import position_of
-
-
-class Analyzer(Protocol):
-    """What only Spark knows."""
-
-    def types(self, schema: Schema, expressions: Sequence[exp.Expr]) -> list[T.DataType]:
-        """The types of expressions over columns."""
-
-    def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
-        """The type in which Spark compares values of two types."""
-
-    def union_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
-        """The type of a column in the union of two relations."""
+from spark_incr.plan.scope import Bound, Names, Scope, Visible, folded, resolve_column
+from spark_incr.plan.subqueries import (
+    existence,
+    keep_where_exists,
+    keep_where_in,
+    lateral,
+    membership,
+    scalar_value,
+)
+from spark_incr.plan.types import Field, Schema
+from spark_incr.sql.dialect import position_of, print_sql
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,42 @@ class _Builder:
     catalog: Catalog
     analyzer: Analyzer
     names: Names = field(default_factory=Names)
+    outer: tuple[tuple[Scope, Schema], ...] = ()
+    ctes: _Ctes = field(default_factory=dict)
+
+    @property
+    def context(self) -> Context:
+        return Context(self.analyzer, self.names)
+
+    def types(self, schema: Schema, expressions: Sequence[exp.Expr]) -> list[T.DataType]:
+        """The types of expressions over columns, those of outer queries included."""
+        around = tuple(f for _, fields in self.outer for f in fields)
+        needed = {name for e in expressions for name in columns_in(e)} - {f.name for f in schema}
+        return self.analyzer.types((*schema, *(f for f in around if f.name in needed)), expressions)
 
     def query(self, query: exp.Expr, ctes: _Ctes) -> _Built:
         if isinstance(query, exp.Subquery):
             _refuse_clauses(query, {"this", "alias"})
             return self.query(query.this, ctes)
         ctes = _with_ctes(query, ctes)
+        self.ctes = ctes
         if isinstance(query, exp.Select):
             return self._select(query, ctes)
-        if isinstance(query, exp.Union):
-            return self._union(query, ctes)
+        if isinstance(query, exp.SetOperation):
+            return self._set_operation(query, ctes)
+        if isinstance(query, exp.Values):
+            return self._constant(query)
         raise unsupported(query, _words(query))
 
     # FROM
 
     def _relation(self, source: exp.Expr, ctes: _Ctes) -> tuple[Node, Scope]:
-        if isinstance(source, exp.Table):
+        if isinstance(source, exp.Values) or (
+            isinstance(source, exp.Table) and isinstance(source.this, exp.Func)
+        ):
+            built = self._constant(source)
+            node, scope = built.node, _scope_of(source, built, ())
+        elif isinstance(source, exp.Table):
             _refuse_clauses(source, {"this", "db", "catalog", "alias", "joins"})
             node, scope = self._table(source, ctes)
         elif isinstance(source, exp.Subquery):
@@ -120,6 +140,17 @@ class _Builder:
         for join in source.args.get("joins") or []:
             node, scope = self._join(node, scope, join, ctes)
         return node, scope
+
+    def _constant(self, query: exp.Expr) -> _Built:
+        """The rows of a table function or of VALUES, which Spark computes once."""
+        for part in query.walk():
+            if isinstance(part, (exp.Subquery, exp.Query)) and part is not query:
+                raise unsupported(part, "a subquery in a table function")
+        refuse_unstable(query)
+        text = f"SELECT * FROM {print_sql(query)}"
+        fields = self.analyzer.query_schema(text)
+        schema = tuple(Field(self.names.fresh(f.name), f.type) for f in fields)
+        return _Built(Constant(schema, text), tuple(f.name for f in fields))
 
     def _table(self, table: exp.Table, ctes: _Ctes) -> tuple[Node, Scope]:
         parts = tuple(part.name for part in table.parts)
@@ -154,40 +185,96 @@ class _Builder:
         self, left: Node, left_scope: Scope, join: exp.Join, ctes: _Ctes
     ) -> tuple[Node, Scope]:
         _refuse_clauses(join, {"this", "on", "using", "kind", "side", "method"})
-        if join.side or join.method or join.kind not in ("", "INNER", "CROSS"):
-            words = " ".join(w for w in (join.method, join.side, join.kind) if w)
-            raise unsupported(join, f"{words} JOIN")
+        kind = _join_kind(join)
+        if isinstance(join.this, exp.Lateral):
+            return self._lateral_join(left, left_scope, join, kind)
         right, right_scope = self._relation(join.this, ctes)
-        scope = left_scope + right_scope
-        node: Node = Join(left.schema + right.schema, left, right, ())
-        conditions: list[exp.Expr] = []
-        for identifier in join.args.get("using") or []:
-            (here,) = left_scope.find((), identifier.name)
-            (there,) = right_scope.find((), identifier.name)
-            conditions.append(exp.EQ(this=column(here.column), expression=column(there.column)))
-            scope = scope.hide({there.column})
-        if join.args.get("using"):
-            scope = _using_first(scope, [i.name for i in join.args["using"]])
+        using = [identifier.name for identifier in join.args.get("using") or []]
+        if join.method == "NATURAL":
+            using = [
+                c.name for c in left_scope.star(None) if len(right_scope.find((), c.name)) == 1
+            ]
+        scope = left_scope if kind.left_only else left_scope + right_scope
+        if using:
+            return self._join_using(left, left_scope, right, right_scope, using, kind)
+        condition = None
         if join.args.get("on") is not None:
-            conditions.append(self._scalar(join.args["on"], scope, {}))
-        for condition in conditions:
-            node = self._filter(node, condition)
-        return node, scope
+            condition = self._scalar(join.args["on"], left_scope + right_scope, {})
+        if kind is JoinKind.INNER:
+            node: Node = Join(left.schema + right.schema, left, right, ())
+            return (node if condition is None else self._filter(node, condition)), scope
+        return join_on(left, right, condition, kind, self.context), scope
+
+    def _lateral_join(
+        self, left: Node, left_scope: Scope, join: exp.Join, kind: JoinKind
+    ) -> tuple[Node, Scope]:
+        """A subquery in FROM that reads what stands before it."""
+        source = join.this
+        if not isinstance(source.this, exp.Subquery) or kind not in (JoinKind.INNER, JoinKind.LEFT):
+            raise unsupported(source, "this LATERAL relation")
+        built = self._inner(left, left_scope, source.this)
+        scope = left_scope + _scope_of(source, built, ())
+        inner = built.node
+        if join.args.get("on") is not None:
+            self.outer = ((left_scope, left.schema), *self.outer)
+            condition = self._scalar(join.args["on"], scope, {})
+            self.outer = self.outer[1:]
+            inner = self._filter(inner, condition)
+        return lateral(left, inner, kind, self.context), scope
+
+    def _join_using(
+        self,
+        left: Node,
+        left_scope: Scope,
+        right: Node,
+        right_scope: Scope,
+        using: list[str],
+        kind: JoinKind,
+    ) -> tuple[Node, Scope]:
+        """Columns of USING appear once, first, and hold the value of the side that is there."""
+        pairs = []
+        for name in using:
+            (left_column,) = left_scope.find((), name)
+            (right_column,) = right_scope.find((), name)
+            pairs.append((name, left_column.column, right_column.column))
+        equalities: list[exp.Expr] = [
+            exp.EQ(this=column(here), expression=column(there)) for _, here, there in pairs
+        ]
+        if kind is JoinKind.INNER:
+            node: Node = Join(left.schema + right.schema, left, right, ())
+            for condition in equalities:
+                node = self._filter(node, condition)
+        else:
+            node = join_on(left, right, exp.and_(*equalities), kind, self.context)
+        if kind.left_only:
+            return node, left_scope
+        merged: list[Visible] = []
+        hidden: set[str] = set()
+        for name, here, there in pairs:
+            hidden |= {here, there}
+            source = there if kind is JoinKind.RIGHT else here
+            if kind is JoinKind.FULL:
+                either = exp.Coalesce(this=column(here), expressions=[column(there)])
+                source = self.names.fresh(name)
+                columns = [(n, column(n)) for n in node.names]
+                node = self._project(node, [*columns, (source, either)])
+            merged.append(Visible((), name, source))
+        rest = (left_scope + right_scope).hide(hidden)
+        return node, Scope(tuple(merged) + rest.columns)
 
     # Expressions
 
-    def _scalar(self, expression: exp.Expr, scope: Scope, aliases: dict[str, exp.Expr]) -> exp.Expr:
-        """An expression over the columns of the plan."""
+    def _scalar(
+        self,
+        expression: exp.Expr,
+        scope: Scope,
+        aliases: dict[str, exp.Expr],
+        known: Mapping[int, exp.Expr] | None = None,
+    ) -> exp.Expr:
+        """An expression over the columns of the plan; `known` are parts that are bound already."""
         refuse_unstable(expression)
-        for node in expression.walk():
-            if isinstance(node, (exp.Subquery, exp.Exists, exp.Query)) or (
-                isinstance(node, exp.In) and node.args.get("query")
-            ):
-                raise unsupported(node, "a subquery in an expression")
-            if isinstance(node, exp.Window):
-                raise unsupported(node, "a window function")
-            if isinstance(node, (exp.Explode, exp.Posexplode, exp.Inline, exp.UDTF)):
-                raise unsupported(node, "a generator function")
+        known = known or {}
+        outer = [scope for scope, _ in self.outer]
         bound = {
             id(parameter)
             for lambda_ in expression.find_all(exp.Lambda)
@@ -195,30 +282,107 @@ class _Builder:
         }
 
         def change(node: exp.Expr) -> exp.Expr:
+            if id(node) in known:
+                return known[id(node)].copy()
+            if isinstance(node, Bound):
+                return column(node.this.name)
             if isinstance(node, exp.Column) and id(node) not in bound:
                 if isinstance(node.this, exp.Star):
                     raise unsupported(node, "* inside an expression")
-                return resolve_column(node, scope, aliases)
+                return resolve_column(node, scope, aliases, outer)
+            if is_subquery(node):
+                raise unsupported(node, "a subquery here")
+            if isinstance(node, exp.Window):
+                raise unsupported(node, "a window function")
+            if isinstance(node, (exp.Explode, exp.Posexplode, exp.Inline, exp.UDTF)):
+                raise unsupported(node, "a generator function")
             return node
 
         return _transform(expression, change)
 
+    def _bound(
+        self, node: Node, expression: exp.Expr, scope: Scope, aliases: dict[str, exp.Expr]
+    ) -> tuple[Node, exp.Expr]:
+        """An expression over the columns of a node, which gains the columns its subqueries need."""
+        known: dict[int, exp.Expr] = {}
+        for subquery in outermost_subqueries(expression):
+            node, known[id(subquery)] = self._subquery(node, subquery, scope, aliases)
+        return node, self._scalar(expression, scope, aliases, known)
+
+    def _subquery(
+        self, node: Node, written: exp.Expr, scope: Scope, aliases: dict[str, exp.Expr]
+    ) -> tuple[Node, exp.Expr]:
+        """The value of a subquery as an expression over the node and what is joined to it."""
+        if isinstance(written, exp.Exists):
+            return existence(node, self._inner(node, scope, written.this).node, self.context)
+        if isinstance(written, exp.In):
+            node, values = self._tested(node, written, scope, aliases)
+            inner = self._inner(node, scope, written.args["query"]).node
+            return membership(node, values, inner, self.context)
+        inner = self._inner(node, scope, written).node
+        return scalar_value(node, inner, self.context)
+
+    def _tested(
+        self, node: Node, written: exp.In, scope: Scope, aliases: dict[str, exp.Expr]
+    ) -> tuple[Node, list[exp.Expr]]:
+        """The values that stand before IN, one per column of its subquery."""
+        tuple_ = written.this.unnest()
+        parts = tuple_.expressions if isinstance(tuple_, exp.Tuple) else [tuple_]
+        values = []
+        for part in parts:
+            node, value = self._bound(node, part, scope, aliases)
+            values.append(value)
+        return node, values
+
+    def _inner(self, node: Node, scope: Scope, query: exp.Expr) -> _Built:
+        """The plan of a subquery, which may read columns of the node."""
+        around, ctes = self.outer, self.ctes
+        self.outer = ((scope, node.schema), *around)
+        try:
+            return self.query(query, ctes)
+        finally:
+            self.outer, self.ctes = around, ctes
+
+    def _where(self, node: Node, condition: exp.Expr, scope: Scope) -> Node:
+        """The rows for which a condition is true."""
+        names = node.names
+        for part in conjuncts(condition):
+            negated = isinstance(part, exp.Not)
+            inner = part.this.unnest() if negated else part
+            if isinstance(inner, exp.Exists):
+                subplan = self._inner(node, scope, inner.this).node
+                node = keep_where_exists(node, subplan, not negated, self.context)
+            elif isinstance(inner, exp.In) and inner.args.get("query"):
+                node, values = self._tested(node, inner, scope, {})
+                subplan = self._inner(node, scope, inner.args["query"]).node
+                node = keep_where_in(node, values, subplan, negated, self.context)
+            else:
+                node, resolved = self._bound(node, part, scope, {})
+                node = self._filter(node, resolved)
+        return only(node, names)
+
     def _filter(self, node: Node, condition: exp.Expr) -> Node:
         return Filter(node.schema, node, condition)
 
-    def _named(self, columns: Sequence[tuple[str, exp.Expr]]) -> list[tuple[str, exp.Expr]]:
+    def _named(
+        self, node: Node, columns: Sequence[tuple[str, exp.Expr]]
+    ) -> list[tuple[str, exp.Expr]]:
         """Columns under unique names; one that passes through keeps its own."""
         result: list[tuple[str, exp.Expr]] = []
         taken: set[str] = set()
         for hint, expression in columns:
-            passes = isinstance(expression, exp.Column) and expression.name not in taken
+            passes = (
+                isinstance(expression, exp.Column)
+                and expression.name in node.names
+                and expression.name not in taken
+            )
             name = expression.name if passes else self.names.fresh(hint)
             taken.add(name)
             result.append((name, expression))
         return result
 
     def _project(self, node: Node, columns: Sequence[tuple[str, exp.Expr]]) -> Project:
-        types = self.analyzer.types(node.schema, [e for _, e in columns])
+        types = self.types(node.schema, [e for _, e in columns])
         schema = tuple(Field(name, t) for (name, _), t in zip(columns, types, strict=True))
         return Project(schema, node, tuple(e for _, e in columns))
 
@@ -230,7 +394,7 @@ class _Builder:
             raise unsupported(select, f"SELECT {select.args['kind']}")
         node, scope = self._from(select, ctes)
         if select.args.get("where"):
-            node = self._filter(node, self._scalar(select.args["where"].this, scope, {}))
+            node = self._where(node, select.args["where"].this, scope)
         items = _expand_stars(select.expressions, scope)
         having = select.args.get("having")
         group = select.args.get("group")
@@ -243,10 +407,10 @@ class _Builder:
             aliases: dict[str, exp.Expr] = {}
             columns: list[tuple[str, exp.Expr]] = []
             for name, written in items:
-                resolved = self._scalar(written, scope, aliases)
+                node, resolved = self._bound(node, written, scope, aliases)
                 columns.append((name, resolved))
                 aliases.setdefault(folded(name), resolved)
-            projected = self._project(node, self._named(columns))
+            projected = self._project(node, self._named(node, columns))
             built = _Built(projected, tuple(name for name, _ in items))
         if select.args.get("distinct"):
             if select.args["distinct"].args.get("on"):
@@ -274,17 +438,41 @@ class _Builder:
         condition = reader.read(having.this, aliases) if having else None
         result = reader.aggregate(node, scalar=group is None)
         if condition is not None:
+            result, condition = self._fulfilled(result, condition, scope)
             result = self._filter(result, condition)
-        projected = self._project(result, self._named(selected))
+        for i, (name, expression) in enumerate(selected):
+            result, selected[i] = self._fulfilled_item(result, name, expression, scope)
+        projected = self._project(result, self._named(result, selected))
         return _Built(projected, tuple(name for name, _ in items))
+
+    def _fulfilled_item(
+        self, node: Node, name: str, expression: exp.Expr, scope: Scope
+    ) -> tuple[Node, tuple[str, exp.Expr]]:
+        node, fulfilled = self._fulfilled(node, expression, scope)
+        return node, (name, fulfilled)
+
+    def _fulfilled(self, node: Node, expression: exp.Expr, scope: Scope) -> tuple[Node, exp.Expr]:
+        """An expression over groups whose subqueries, which wait for the groups, are joined to them."""
+        known: dict[int, exp.Expr] = {}
+        for pending in expression.find_all(Pending):
+            written = pending.this
+            if isinstance(written, exp.In):
+                tested = pending.expressions
+                inner = self._inner(node, scope, written.args["query"]).node
+                node, value = membership(node, tested, inner, self.context)
+            else:
+                node, value = self._subquery(node, written, scope, {})
+            known[id(pending)] = value
+        return node, _transform(expression, lambda n: known.get(id(n), n))
 
     # Set operations
 
-    def _union(self, union: exp.Union, ctes: _Ctes) -> _Built:
-        _refuse_clauses(union, {"this", "expression", "distinct", "with_", "with", "by_name"})
-        if union.args.get("by_name"):
-            raise unsupported(union, "UNION BY NAME")
-        left, right = self.query(union.left, ctes), self.query(union.right, ctes)
+    def _set_operation(self, operation: exp.SetOperation, ctes: _Ctes) -> _Built:
+        known = {"this", "expression", "distinct", "with_", "by_name"}
+        _refuse_clauses(operation, known)
+        if operation.args.get("by_name"):
+            raise unsupported(operation, "a set operation BY NAME")
+        left, right = self.query(operation.left, ctes), self.query(operation.right, ctes)
         types = [
             a.type if a.type == b.type else self.analyzer.union_type(a.type, b.type)
             for a, b in zip(left.node.schema, right.node.schema, strict=True)
@@ -292,10 +480,16 @@ class _Builder:
         schema = tuple(
             Field(self.names.fresh(name), t) for name, t in zip(left.names, types, strict=True)
         )
-        inputs = tuple(self._cast_to(side.node, types) for side in (left, right))
-        node: Node = UnionAll(schema, inputs)
-        if union.args.get("distinct"):
-            node = Aggregate(node.schema, node, node.names, ())
+        sides = self._cast_to(left.node, types), self._cast_to(right.node, types)
+        distinct = bool(operation.args.get("distinct"))
+        if isinstance(operation, exp.Union):
+            node: Node = UnionAll(schema, sides)
+            if distinct:
+                node = Aggregate(node.schema, node, node.names, ())
+        else:
+            node = compare_bags(
+                sides, schema, isinstance(operation, exp.Intersect), distinct, self.context
+            )
         return _Built(node, left.names)
 
     def _cast_to(self, node: Node, types: Sequence[T.DataType]) -> Node:
@@ -305,7 +499,7 @@ class _Builder:
             (f.name, cast_to(column(f.name), f.type, t))
             for f, t in zip(node.schema, types, strict=True)
         ]
-        return self._project(node, self._named(columns))
+        return self._project(node, self._named(node, columns))
 
 
 @dataclass
@@ -335,7 +529,14 @@ class _AggregateReader:
         call = self._call(expression)
         if call is not None:
             return column(call.name)
-        if not _aggregates_in(expression):
+        if is_subquery(expression):
+            tested: list[exp.Expr] = []
+            if isinstance(expression, exp.In):
+                tuple_ = expression.this.unnest()
+                parts = tuple_.expressions if isinstance(tuple_, exp.Tuple) else [tuple_]
+                tested = [self.read(part, aliases) for part in parts]
+            return Pending(this=expression.copy(), expressions=tested)
+        if not _aggregates_in(expression) and not outermost_subqueries(expression):
             resolved = self._resolved(expression, aliases)
             return self._over_keys(resolved, expression)
         copy = expression.copy()
@@ -414,7 +615,7 @@ class _AggregateReader:
         return call
 
     def aggregate(self, node: Node, scalar: bool) -> Node:
-        types = self.builder.analyzer.types(node.schema, [e for e, _ in self.untyped])
+        types = self.builder.types(node.schema, [e for e, _ in self.untyped])
         calls = tuple(
             Call(c.name, c.function, c.arguments, t, c.distinct, c.condition, c.parameters)
             for (_, c), t in zip(self.untyped, types, strict=True)
@@ -423,32 +624,6 @@ class _AggregateReader:
         keys = tuple(Field(name, below.type_of(name)) for name in self.key_names)
         schema = keys + tuple(Field(c.name, c.type) for c in calls)
         return Aggregate(schema, below, tuple(self.key_names), calls, scalar)
-
-
-def cast_to(expression: exp.Expr, source: T.DataType, target: T.DataType) -> exp.Expr:
-    """The expression in the target type."""
-    if source == target:
-        return expression
-    return exp.Cast(this=expression, to=exp.DataType.build(type_text(target), dialect="spark"))
-
-
-def split_join_condition(
-    condition: exp.Expr, left: set[str], right: set[str]
-) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
-    """The pairs that an equi-join can use as keys, and what is left."""
-    keys: list[tuple[exp.Expr, exp.Expr]] = []
-    rest: list[exp.Expr] = []
-    for part in conjuncts(condition):
-        if isinstance(part, exp.EQ):
-            here, there = columns_in(part.left), columns_in(part.right)
-            if here and there and here <= left and there <= right:
-                keys.append((part.left, part.right))
-                continue
-            if here and there and here <= right and there <= left:
-                keys.append((part.right, part.left))
-                continue
-        rest.append(part)
-    return keys, rest
 
 
 def unsupported(node: exp.Expr, what: str) -> IncrementalError:
@@ -496,11 +671,14 @@ def _scope_of(source: exp.Expr, built: _Built, parts: tuple[str, ...]) -> Scope:
     )
 
 
-def _using_first(scope: Scope, using: list[str]) -> Scope:
-    """In `*`, the columns of USING come first."""
-    wanted = [folded(name) for name in using]
-    first = [c for name in wanted for c in scope.columns if c.starred and folded(c.name) == name]
-    return Scope(tuple(first) + tuple(c for c in scope.columns if c not in first))
+def _join_kind(join: exp.Join) -> JoinKind:
+    if join.method not in ("", "NATURAL"):
+        raise unsupported(join, f"{join.method} JOIN")
+    if join.kind in ("SEMI", "ANTI"):
+        return JoinKind[join.kind]
+    if join.kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise unsupported(join, f"{join.kind} JOIN")
+    return JoinKind[join.side] if join.side else JoinKind.INNER
 
 
 def _expand_stars(items: Sequence[exp.Expr], scope: Scope) -> list[tuple[str, exp.Expr]]:
@@ -508,13 +686,20 @@ def _expand_stars(items: Sequence[exp.Expr], scope: Scope) -> list[tuple[str, ex
     for item in items:
         star = item.this if isinstance(item, exp.Column) else item
         if isinstance(star, exp.Star):
-            _refuse_clauses(star, set())
+            _refuse_clauses(star, {"except_"})
             qualifier = None
             if isinstance(item, exp.Column):
                 qualifier = tuple(part.name for part in item.parts[:-1])
-            for visible in scope.star(qualifier):
-                parts = [*visible.qualifier, visible.name]
-                result.append((visible.name, exp.column(*reversed(parts), quoted=True)))
+            left_out = {
+                resolve_column(c, scope, {}).name
+                for c in star.args.get("except_") or []
+                if isinstance(c, exp.Column)
+            }
+            result.extend(
+                (v.name, Bound(this=column(v.column)))
+                for v in scope.star(qualifier)
+                if v.column not in left_out
+            )
         elif isinstance(item, exp.Alias):
             result.append((item.alias, item.this))
         elif isinstance(item, exp.Aliases):
@@ -548,8 +733,26 @@ def _group_items(
     return result
 
 
+class Pending(exp.Expression):
+    """A subquery over groups, kept until the groups are there; with what stands before IN."""
+
+    arg_types = {"this": True, "expressions": False}  # noqa: RUF012, as sqlglot declares it
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    """Whether a node is a subquery in an expression."""
+    if isinstance(node, exp.In):
+        return node.args.get("query") is not None
+    return isinstance(node, (exp.Exists, exp.Subquery, exp.Query))
+
+
+def outermost_subqueries(expression: exp.Expr) -> list[exp.Expr]:
+    """The subqueries of an expression that are not inside another."""
+    return [n for n in expression.walk(prune=is_subquery) if is_subquery(n)]
+
+
 def _aggregates_in(expression: exp.Expr) -> bool:
-    return any(is_aggregate(n) for n in expression.walk() if not isinstance(n, exp.Window))
+    return any(is_aggregate(n) for n in expression.walk(prune=is_subquery))
 
 
 def _lambda_columns(lambda_: exp.Lambda) -> list[exp.Column]:

@@ -12,7 +12,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spark_incr.plan.facts import unique_keys
-from spark_incr.plan.nodes import Filter, Join, Node, Project, Scan, Single, UnionAll, walk
+from spark_incr.plan.nodes import (
+    AtMostOne,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Limit,
+    Node,
+    Project,
+    Rederive,
+    Repeat,
+    Scan,
+    Single,
+    UnionAll,
+    walk,
+)
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.plan.types import type_text
 from spark_incr.sql.dialect import print_sql, quoted
@@ -25,6 +41,10 @@ def tier_of(node: Node) -> str:
     """The tier by which a node is maintained, with the reason where it is not the best one."""
     if isinstance(node, Join):
         return "bilinear" if node.keys else "bilinear (no equality to look up by)"
+    if isinstance(node, Rederive):
+        return f"affected ({node.reason})"
+    if isinstance(node, Limit):
+        return "head"
     if isinstance(node, AggregateStage):
         if not node.multisets:
             return "homomorphic"
@@ -36,12 +56,12 @@ def tier_of(node: Node) -> str:
 
 def explain_plan(plan: Node, size: Size | None = None) -> str:
     """The plan, one relation after the other; `size` tells the state of each."""
-    numbers: dict[int, str] = {}
+    numbers: dict[Node, str] = {}
     lines: list[str] = []
     for number, node in enumerate(_visited(plan)):
         name = f"r{number}"
-        inputs = [numbers[id(child)] for child in node.inputs]
-        numbers[id(node)] = name
+        inputs = [numbers[child] for child in node.inputs]
+        numbers[node] = name
         lines.append(f"{name} := {_head(node, inputs)}")
         for label, text in _details(node):
             lines.append(f"    {label:<{_WIDTH}}{text}")
@@ -53,15 +73,15 @@ def explain_plan(plan: Node, size: Size | None = None) -> str:
 
 def plan_as_json(plan: Node) -> list[dict[str, Any]]:
     """The plan as data: one object per relation."""
-    numbers: dict[int, str] = {}
+    numbers: dict[Node, str] = {}
     result: list[dict[str, Any]] = []
     for number, node in enumerate(_visited(plan)):
-        numbers[id(node)] = f"r{number}"
+        numbers[node] = f"r{number}"
         result.append(
             {
                 "name": f"r{number}",
                 "operator": _title(node),
-                "inputs": [numbers[id(child)] for child in node.inputs],
+                "inputs": [numbers[child] for child in node.inputs],
                 "tier": tier_of(node),
                 "columns": {f.name: type_text(f.type) for f in node.schema},
                 **{label: text for label, text in _details(node) if label != "tier"},
@@ -71,10 +91,12 @@ def plan_as_json(plan: Node) -> list[dict[str, Any]]:
 
 
 def _visited(plan: Node) -> list[Node]:
-    return list(walk(plan))
+    return list(dict.fromkeys(walk(plan)))
 
 
 def _title(node: Node) -> str:
+    if isinstance(node, Join) and node.kind is not JoinKind.INNER:
+        return f"{node.kind.value.title()}Join"
     return "Aggregate" if isinstance(node, AggregateStage) else type(node).__name__
 
 
@@ -88,6 +110,16 @@ def _head(node: Node, inputs: Sequence[str]) -> str:
             inner = f"{node.relation}: {', '.join(columns)}"
         case Single():
             inner = "one row"
+        case Constant():
+            inner = node.query
+        case Limit():
+            keys = [f"{k.column}{' DESC' if k.descending else ''}" for k in node.order]
+            rows = f"{node.limit if node.limit is not None else 'all'} rows from {node.offset}"
+            inner = f"{inputs[0]}: {rows} by {', '.join(keys) or 'all columns'}"
+        case Rederive() | Generate():
+            inner = f"{inputs[0]}: {print_sql(node.query)}"
+        case Repeat():
+            inner = f"{inputs[0]}: {node.times} times"
         case Project():
             pairs = zip(node.expressions, node.names, strict=True)
             inner = f"{inputs[0]}: " + ", ".join(
@@ -101,11 +133,19 @@ def _head(node: Node, inputs: Sequence[str]) -> str:
 
 
 def _details(node: Node) -> list[tuple[str, str]]:
-    if isinstance(node, (Scan, Single, Project, Filter, UnionAll)):
+    if isinstance(
+        node, (Scan, Single, Constant, AtMostOne, Generate, Repeat, Project, Filter, UnionAll)
+    ):
         return []
     result = [("tier", tier_of(node))]
     if isinstance(node, Join):
-        result.append(("lineage", ", ".join(f"{a} = {b}" for a, b in node.keys) or "none"))
+        pairs = [
+            f"{a} {'<=>' if safe else '='} {b}"
+            for (a, b), safe in zip(node.keys, node.null_safe, strict=True)
+        ]
+        result.append(("lineage", ", ".join(pairs) or "none"))
+    if isinstance(node, Rederive):
+        result.append(("lineage", ", ".join(node.keys) or "none (all rows)"))
     if isinstance(node, AggregateStage):
         result.append(("lineage", ", ".join(node.keys) or "none (one row)"))
         result.append(("rows", "__incr_n: integer sum of 1"))

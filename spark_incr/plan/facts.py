@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_incr.plan.nodes import Aggregate, Filter, Join, Node, Project, Scan
+from spark_incr.plan.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan
 from spark_incr.plan.stages import AggregateStage
 
 
@@ -30,7 +30,10 @@ def unique_keys(node: Node) -> frozenset[frozenset[str]]:
             if all(c in renamed for c in key)
         )
     if isinstance(node, Join):
-        return frozenset(a | b for a in unique_keys(node.left) for b in unique_keys(node.right))
+        if node.kind.left_only:
+            return unique_keys(node.left)
+        if node.kind is JoinKind.INNER:
+            return frozenset(a | b for a in unique_keys(node.left) for b in unique_keys(node.right))
     return frozenset()
 
 

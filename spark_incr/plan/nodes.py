@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from typing import Any
 
 import pyspark.sql.types as T
@@ -83,16 +84,106 @@ class Filter(Unary):
     condition: exp.Expr
 
 
+class JoinKind(Enum):
+    """Which rows a join keeps besides the pairs, or instead of them."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+    @property
+    def left_only(self) -> bool:
+        """Whether the result has the columns of the left side alone."""
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+@dataclass(frozen=True)
+class Repeat(Unary):
+    """Each row as often as its column `times` says; the column is not in the result."""
+
+    times: str
+
+
+@dataclass(frozen=True)
+class AtMostOne(Unary):
+    """The rows of the input; one whose column `count` is above 1 is Spark's error about a scalar
+    subquery with several rows."""
+
+    count: str
+
+
+@dataclass(frozen=True)
+class Rederive(Unary):
+    """What a query over `RELATION` gives for the rows of each key, one key at a time.
+
+    The query reads all columns of the input and its result holds the key columns. It must give for
+    the rows of several keys what it gives for each of them, put together: window functions
+    partitioned by the key and aggregates grouped by it do. Without keys all rows are one group.
+    """
+
+    keys: tuple[str, ...]
+    query: exp.Expr
+    reason: str
+
+
+@dataclass(frozen=True)
+class Generate(Unary):
+    """What a query over `RELATION` gives for each row, one row at a time: explode and the like.
+
+    The query carries the columns of the input that the schema has, and their weights.
+    """
+
+    query: exp.Expr
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """A column to order by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True)
+class Limit(Unary):
+    """The rows from `offset` on, `limit` at most, in an order that is made total.
+
+    After the sort keys rows are ordered by all their columns, so that the result depends on
+    nothing but the rows, also where the keys tie.
+    """
+
+    order: tuple[SortKey, ...]
+    limit: int | None
+    offset: int = 0
+
+
+RELATION = "__incr_rows"
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    """The rows of a query that reads no table: VALUES, range() and the like."""
+
+    query: str
+
+
 @dataclass(frozen=True)
 class Join(Node):
-    """Pairs of rows that agree on the keys; NULL agrees with nothing.
+    """Pairs of rows that agree on the keys.
 
-    Keys are pairs of columns of one type. Without keys every pair is in.
+    Keys are pairs of columns of one type; NULL agrees with NULL where `null_safe` says so for the
+    key, and with nothing otherwise. Without keys all rows agree.
     """
 
     left: Node
     right: Node
     keys: tuple[tuple[str, str], ...]
+    kind: JoinKind = JoinKind.INNER
+    null_safe: tuple[bool, ...] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -14,6 +15,12 @@ from spark_incr.sql.dialect import position_of
 def folded(name: str) -> str:
     """Names are compared as Spark compares them: without regard to case."""
     return name.lower()
+
+
+class Bound(exp.Expression):
+    """A column of the plan in a tree as written: what `*` stands for is known already."""
+
+    arg_types = {"this": True}  # noqa: RUF012, as sqlglot declares it
 
 
 @dataclass(frozen=True)
@@ -82,13 +89,38 @@ class Names:
         return name
 
 
-def resolve_column(node: exp.Column, scope: Scope, aliases: dict[str, exp.Expr]) -> exp.Expr:
+def resolve_column(
+    node: exp.Column,
+    scope: Scope,
+    aliases: dict[str, exp.Expr],
+    outer: Sequence[Scope] = (),
+) -> exp.Expr:
     """The plan's expression for a column as written: a column, a field of a struct, or an alias.
 
     Parts are tried as relation, column and fields in this order, the longest relation first, as
-    Spark does; an alias of the SELECT list counts only where no column has the name.
+    Spark does; an alias of the SELECT list counts only where no column has the name, and a column
+    of an outer query only where neither does.
     """
     parts = [part.name for part in node.parts]
+    found = _find(node, parts, scope)
+    if found is not None:
+        return found
+    if folded(parts[0]) in aliases:
+        return _fields(exp.Paren(this=aliases[folded(parts[0])].copy()), parts[1:])
+    for enclosing in outer:
+        found = _find(node, parts, enclosing)
+        if found is not None:
+            return found
+    raise error(
+        "INCR_UNSUPPORTED",
+        what=f"the name {'.'.join(parts)}",
+        detail="It is not a column of the FROM clause of its own query or of one around it.",
+        hint="",
+        position=position_of(node),
+    )
+
+
+def _find(node: exp.Column, parts: list[str], scope: Scope) -> exp.Expr | None:
     for split in range(len(parts) - 1, -1, -1):
         qualifier, name, rest = tuple(parts[:split]), parts[split], parts[split + 1 :]
         found = scope.find(qualifier, name)
@@ -96,15 +128,7 @@ def resolve_column(node: exp.Column, scope: Scope, aliases: dict[str, exp.Expr])
             raise _ambiguous(node, name)
         if found:
             return _fields(column(found[0].column), rest)
-    if folded(parts[0]) in aliases:
-        return _fields(exp.Paren(this=aliases[folded(parts[0])].copy()), parts[1:])
-    raise error(
-        "INCR_UNSUPPORTED",
-        what=f"the name {'.'.join(parts)}",
-        detail="It is not a column of the FROM clause of its own query.",
-        hint="",
-        position=position_of(node),
-    )
+    return None
 
 
 def _fields(base: exp.Expr, names: list[str]) -> exp.Expr:

@@ -14,19 +14,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from spark_incr.plan.build import Analyzer
+from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import Filter, Join, Node, Project, UnionAll, columns_in, rewrite, walk
-from spark_incr.plan.scope import Names
 
 _LIMIT = 50
-
-
-@dataclass(frozen=True)
-class Context:
-    """What rules may ask: Spark's types, and column names that are free."""
-
-    analyzer: Analyzer
-    names: Names
 
 
 Rule = Callable[[Node, Context], Node]

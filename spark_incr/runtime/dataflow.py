@@ -10,16 +10,37 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from spark_incr.plan.nodes import Filter, Join, Node, Project, Scan, Single, UnionAll, walk
+from spark_incr.plan.nodes import (
+    AtMostOne,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Rederive,
+    Repeat,
+    Scan,
+    Single,
+    UnionAll,
+    walk,
+)
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.changes import consolidate, empty
 from spark_incr.runtime.evaluation import Evaluator
+from spark_incr.runtime.operators.affected import RederiveOperator
 from spark_incr.runtime.operators.aggregate import AggregateOperator
 from spark_incr.runtime.operators.join import JoinOperator
+from spark_incr.runtime.operators.limit import LimitOperator
 from spark_incr.runtime.operators.linear import (
+    AtMostOneOperator,
+    ConstantOperator,
     FilterOperator,
+    GenerateOperator,
     ProjectOperator,
+    RepeatOperator,
     ScanOperator,
     SingleOperator,
     UnionOperator,
@@ -29,6 +50,12 @@ _Operator = (
     AggregateOperator
     | JoinOperator
     | FilterOperator
+    | RepeatOperator
+    | GenerateOperator
+    | LimitOperator
+    | RederiveOperator
+    | AtMostOneOperator
+    | ConstantOperator
     | ProjectOperator
     | ScanOperator
     | SingleOperator
@@ -42,6 +69,18 @@ def _operator(node: Node, evaluator: Evaluator) -> _Operator:
             return ScanOperator(node)
         case Single():
             return SingleOperator()
+        case Constant():
+            return ConstantOperator(node, evaluator)
+        case Repeat():
+            return RepeatOperator(node)
+        case Generate():
+            return GenerateOperator(node, evaluator)
+        case Limit():
+            return LimitOperator(node)
+        case Rederive():
+            return RederiveOperator(node, evaluator)
+        case AtMostOne():
+            return AtMostOneOperator(node)
         case Project():
             return ProjectOperator(node, evaluator)
         case Filter():
@@ -65,7 +104,9 @@ class Dataflow:
     arrangements: dict[str, Arrangement] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._nodes = list(walk(self.plan))
+        # A node that stands in several places of the plan is one operator.
+        self._nodes = list(dict.fromkeys(walk(self.plan)))
+        self._numbers = {node: number for number, node in enumerate(self._nodes)}
         self._operators = [_operator(node, self.evaluator) for node in self._nodes]
         self.relations = frozenset(n.relation for n in self._nodes if isinstance(n, Scan))
         self.arrangements = {
@@ -81,19 +122,26 @@ class Dataflow:
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """The change of the view; `start` is its first batch, where what is there without any
         input (the row of a scalar aggregate) comes into being."""
-        position = iter(range(len(self._nodes)))
+        results: dict[int, pa.Table] = {}
+        for number, (node, operator) in enumerate(zip(self._nodes, self._operators, strict=True)):
+            inputs = [results[self._numbers[child]] for child in node.inputs]
+            results[number] = self._run(node, operator, inputs, changes, start)
+        return consolidate(results[len(self._nodes) - 1])
 
-        def run(node: Node) -> pa.Table:
-            inputs = [run(child) for child in node.inputs]
-            operator = self._operators[next(position)]
-            if isinstance(operator, ScanOperator):
-                assert isinstance(node, Scan)
-                change = changes.get(node.relation)
-                return empty(operator.schema) if change is None else operator.apply(change)
-            if isinstance(operator, SingleOperator):
-                return operator.start() if start else empty(operator.schema)
-            if not start and not any(batch.num_rows for batch in inputs):
-                return empty(operator.schema)
-            return operator.apply(*inputs)
-
-        return consolidate(run(self.plan))
+    def _run(
+        self,
+        node: Node,
+        operator: _Operator,
+        inputs: list[pa.Table],
+        changes: Mapping[str, pa.Table],
+        start: bool,
+    ) -> pa.Table:
+        if isinstance(operator, ScanOperator):
+            assert isinstance(node, Scan)
+            change = changes.get(node.relation)
+            return empty(operator.schema) if change is None else operator.apply(change)
+        if isinstance(operator, (SingleOperator, ConstantOperator)):
+            return operator.start() if start else empty(operator.schema)
+        if not start and not any(batch.num_rows for batch in inputs):
+            return empty(operator.schema)
+        return operator.apply(*inputs)

@@ -34,6 +34,12 @@ class Evaluator(Protocol):
     ) -> list[pa.Array]:
         """The values of expressions for each row, in order."""
 
+    def query_rows(self, query: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        """What a query over `RELATION` gives for the rows, in the schema's types."""
+
+    def run(self, query: str) -> pa.Table:
+        """The rows of a query that reads no incremental relation."""
+
 
 Compute = Callable[[pa.Table], list[pa.Array]]
 

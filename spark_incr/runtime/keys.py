@@ -132,7 +132,7 @@ def hash_columns(columns: Sequence[pa.Array], length: int) -> Hashes:
 def _equal_lists(left: pa.Array, right: pa.Array, both: Bools) -> Bools:
     left_offsets, right_offsets = _list_offsets(left), _list_offsets(right)
     lengths = np.diff(left_offsets)
-    result = both & (lengths == np.diff(right_offsets))
+    result: Bools = both & (lengths == np.diff(right_offsets))
     rows = np.flatnonzero(result)
     counts = lengths[rows]
     total = int(counts.sum())
@@ -153,6 +153,7 @@ def _equal_arrays(left: pa.Array, right: pa.Array) -> Bools:
     there = np.ones(len(left), dtype=np.bool_) if right_valid is None else right_valid
     both = here & there
     kind = left.type
+    same: Bools
     if pa.types.is_null(kind):
         return np.ones(len(left), dtype=np.bool_)
     if pa.types.is_floating(kind):

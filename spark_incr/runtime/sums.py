@@ -228,10 +228,11 @@ def wide_to_float(state: Sequence[Vector]) -> Floats:
     return result
 
 
-def wide_to_python(state: Sequence[Vector]) -> npt.NDArray[np.object_]:
+def wide_to_python(state: Sequence[Vector]) -> Vector:
     """Wide sums as Python's integers."""
     low, middle = (state[i].view(np.uint64).astype(object) for i in (0, 1))
-    return (state[2].astype(object) << 128) + (middle << 64) + low
+    result: Vector = (state[2].astype(object) << 128) + (middle << 64) + low
+    return result
 
 
 Pair = tuple[Floats, Floats]

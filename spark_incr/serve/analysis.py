@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
+from spark_incr.plan.nodes import RELATION
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
@@ -167,6 +168,18 @@ class SparkAnalysis:
     def run(self, query: str) -> pa.Table:
         with self._as_created():
             return self.spark.sql(query).toArrow()
+
+    def query_rows(self, query: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        with self._as_created():
+            kinds = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+            self.spark.createDataFrame(rows, kinds).createOrReplaceTempView(RELATION)
+            try:
+                result = self.spark.sql(query).toArrow()
+            finally:
+                self.spark.catalog.dropTempView(RELATION)
+        return (
+            pa.Table.from_arrays(result.columns, names=schema.names).cast(schema).combine_chunks()
+        )
 
     def evaluate(
         self, expressions: Sequence[exp.Expr], types: Sequence[T.DataType], rows: pa.Table

@@ -2,19 +2,219 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
 
 from spark_incr.errors import Position, error
 
 DIALECT = "spark"
 
 
+_INFIX = "infix"
+_TYPED_LITERAL = "typed literal"
+
+# Functions that become nodes of their own: aggregates, and what has a kernel. sqlglot prints them as
+# they were written. Every other function stays a plain call, to be printed word for word.
+_TYPED = frozenset(
+    [
+        "abs",
+        "any_value",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "ceil",
+        "coalesce",
+        "collect_list",
+        "collect_set",
+        "concat",
+        "contains",
+        "corr",
+        "count",
+        "count_if",
+        "covar_pop",
+        "covar_samp",
+        "datediff",
+        "date_add",
+        "day",
+        "dayofmonth",
+        "dayofweek",
+        "dayofyear",
+        "element_at",
+        "endswith",
+        "exp",
+        "first",
+        "first_value",
+        "floor",
+        "greatest",
+        "hour",
+        "if",
+        "isnan",
+        "last",
+        "last_value",
+        "least",
+        "left",
+        "length",
+        "ln",
+        "lpad",
+        "ltrim",
+        "max",
+        "max_by",
+        "median",
+        "min",
+        "minute",
+        "min_by",
+        "month",
+        "negative",
+        "nullif",
+        "nvl2",
+        "power",
+        "quarter",
+        "replace",
+        "round",
+        "rpad",
+        "rtrim",
+        "second",
+        "sign",
+        "size",
+        "sqrt",
+        "startswith",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "substring",
+        "sum",
+        "trim",
+        "variance",
+        "var_pop",
+        "year",
+        "explode",
+        "posexplode",
+        "inline",
+        "explode_outer",
+        "posexplode_outer",
+        "mod",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "lag",
+        "lead",
+        "nth_value",
+        "array",
+        "map",
+        "struct",
+        "grouping",
+        "grouping_id",
+    ]
+)
+# Functions that share a node with another name, and are printed under the one that was written.
+_ALIASES = frozenset(
+    [
+        "nvl",
+        "ifnull",
+        "substr",
+        "pow",
+        "ceiling",
+        "signum",
+        "var_samp",
+        "array_agg",
+        "char_length",
+        "character_length",
+        "len",
+    ]
+)
+
+
+class SparkText(Spark):
+    """Spark's dialect, read and printed as Spark reads it where sqlglot takes liberties.
+
+    Two spellings that mean the same to sqlglot are two trees to Spark's analyser; printing gives
+    back the one that was read, so that both analyse to the same plan.
+    """
+
+    PRESERVE_ORIGINAL_NAMES = True
+
+    class Parser(SparkParser):
+        FUNCTIONS = {  # noqa: RUF012, as sqlglot declares it
+            name: builder
+            for name, builder in SparkParser.FUNCTIONS.items()
+            if name.lower() in _TYPED | _ALIASES
+        }
+
+        def _parse_join(
+            self,
+            skip_join_token: bool = False,
+            parse_bracket: bool = False,
+            alias_tokens: Collection[TokenType] | None = None,
+        ) -> exp.Join | None:
+            """A comma is an inner join to Spark; sqlglot takes it for a cross join."""
+            comma = self._curr is not None and self._curr.token_type == TokenType.COMMA
+            join = super()._parse_join(skip_join_token, parse_bracket, alias_tokens)
+            if comma and join is not None:
+                join.set("kind", "INNER")
+            return join
+
+        def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
+            result = super()._parse_is(this)
+            if isinstance(result, exp.Not):
+                result.meta[_INFIX] = True
+            return result
+
+        def _parse_type(
+            self, parse_interval: bool = True, fallback_to_identifier: bool = False
+        ) -> exp.Expr | None:
+            literal = self._next is not None and self._next.token_type == TokenType.STRING
+            result = super()._parse_type(parse_interval, fallback_to_identifier)
+            if literal and isinstance(result, exp.Cast) and result.this.is_string:
+                result.meta[_TYPED_LITERAL] = True
+            return result
+
+    class Generator(SparkGenerator):
+        def sql(
+            self, expression: str | exp.Expr | None, key: str | None = None, comment: bool = True
+        ) -> str:
+            if key is None and isinstance(expression, exp.Func):
+                name = expression.meta.get("name")
+                if isinstance(name, str) and name.lower() in _ALIASES:
+                    operands = [
+                        operand
+                        for value in expression.args.values()
+                        for operand in (value if isinstance(value, list) else [value])
+                        if isinstance(operand, exp.Expr)
+                    ]
+                    return f"{name}({', '.join(super().sql(o) for o in operands)})"
+            return super().sql(expression, key, comment)
+
+        def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+            """`DATE '2020-01-01'` is a literal, not a cast."""
+            if expression.meta.get(_TYPED_LITERAL):
+                return f"{self.sql(expression, 'to')} {self.sql(expression, 'this')}"
+            return super().cast_sql(expression, safe_prefix)
+
+        def not_sql(self, expression: exp.Not) -> str:
+            """`x IS NOT NULL` and `NOT x IS NULL` stay what they were."""
+            test = expression.this
+            if expression.meta.get(_INFIX) and isinstance(test, exp.Is):
+                return f"{self.sql(test, 'this')} IS NOT {self.sql(test, 'expression')}"
+            return super().not_sql(expression)
+
+
 def parse_query(text: str) -> exp.Query:
     """The syntax tree of one query."""
     try:
-        tree = sqlglot.parse_one(text, read=DIALECT)
+        tree = sqlglot.parse_one(text, read=SparkText)
     except ParseError as failure:
         first = failure.errors[0] if failure.errors else {}
         place = Position(int(first["line"]), int(first["col"])) if first.get("line") else None
@@ -30,7 +230,7 @@ def parse_query(text: str) -> exp.Query:
 
 def print_sql(tree: exp.Expr, pretty: bool = False) -> str:
     """A tree as Spark SQL."""
-    return tree.sql(dialect=DIALECT, pretty=pretty, comments=False)
+    return tree.sql(dialect=SparkText, pretty=pretty, comments=False)
 
 
 def quoted(name: str) -> str:

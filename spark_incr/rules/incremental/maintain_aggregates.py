@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from spark_incr.errors import error
 from spark_incr.plan.aggregates import FUNCTIONS, MULTISET
-from spark_incr.plan.build import cast_to
+from spark_incr.plan.context import Context
 from spark_incr.plan.facts import determines
+from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Aggregate, Call, Node, Project, column
 from spark_incr.plan.stages import (
     ROWS,
@@ -26,7 +27,6 @@ from spark_incr.plan.stages import (
     Multiset,
 )
 from spark_incr.plan.types import FLOATS, INTEGERS, Field
-from spark_incr.rules.executor import Context
 
 _MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr"}
 

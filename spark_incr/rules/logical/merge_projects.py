@@ -10,8 +10,8 @@ from collections import Counter
 
 from sqlglot import exp
 
+from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import Node, Project, substitute
-from spark_incr.rules.executor import Context
 
 
 def merge_projects(node: Node, context: Context) -> Node:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import (
     Aggregate,
+    AtMostOne,
     Filter,
     Join,
     Node,
     Project,
+    Repeat,
     Scan,
     UnionAll,
     column,
     columns_in,
 )
-from spark_incr.rules.executor import Context
 
 
 def prune_columns(node: Node, context: Context) -> Node:
@@ -58,7 +60,15 @@ def _pruned(node: Node, needed: set[str]) -> Node:
     if isinstance(node, Join):
         left = _exactly(node.left, needed | {a for a, _ in node.keys})
         right = _exactly(node.right, needed | {b for _, b in node.keys})
-        return Join(left.schema + right.schema, left, right, node.keys)
+        schema = left.schema if node.kind.left_only else left.schema + right.schema
+        return replace(node, schema=schema, left=left, right=right)
+    if isinstance(node, AtMostOne):
+        below_check = _pruned(node.input, needed | {node.count})
+        return replace(node, schema=below_check.schema, input=below_check)
+    if isinstance(node, Repeat):
+        below_repeat = _exactly(node.input, needed | {node.times})
+        schema = tuple(f for f in below_repeat.schema if f.name != node.times)
+        return replace(node, schema=schema, input=below_repeat)
     if isinstance(node, UnionAll):
         kept_at = [i for i, name in enumerate(node.names) if name in needed]
         relations = tuple(_exactly(r, {r.names[i] for i in kept_at}) for r in node.relations)

@@ -2,6 +2,7 @@
 
     σp(π(R)) = π(σp'(R))            p' is p over the columns of R
     σp∧q(L ⋈ R) = σp(L) ⋈ σq(R)      where p reads only L and q only R
+    σp(L ⟕ R) = σp(L) ⟕ R            likewise for ⋉ and ▷
     σp(A ⊎ B) = σp(A) ⊎ σp(B)
     σp(γk(R)) = γk(σp(R))            where p reads only k, and k is not empty
 
@@ -14,10 +15,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import (
     Aggregate,
     Filter,
     Join,
+    JoinKind,
     Node,
     Project,
     UnionAll,
@@ -26,7 +29,9 @@ from spark_incr.plan.nodes import (
     conjuncts,
     substitute,
 )
-from spark_incr.rules.executor import Context
+
+# Where the rows of the left side decide which rows there are, a filter of them may come first.
+_KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
 
 def push_filters(node: Node, context: Context) -> Node:
@@ -47,8 +52,8 @@ def push_filters(node: Node, context: Context) -> Node:
             inputs.append(filtered(relation, [substitute(part, dict(renamed)) for part in parts]))
         return below.with_inputs(tuple(inputs))
     if isinstance(below, Join):
-        left = [p for p in parts if columns_in(p) and columns_in(p) <= set(below.left.names)]
-        right = [p for p in parts if columns_in(p) and columns_in(p) <= set(below.right.names)]
+        left = _reading(parts, below.left) if below.kind in _KEEPS_LEFT else []
+        right = _reading(parts, below.right) if below.kind is JoinKind.INNER else []
         rest = [p for p in parts if p not in left and p not in right]
         if left or right:
             joined = below.with_inputs((filtered(below.left, left), filtered(below.right, right)))
@@ -59,6 +64,11 @@ def push_filters(node: Node, context: Context) -> Node:
             rest = [p for p in parts if p not in keys]
             return filtered(below.with_inputs((filtered(below.input, keys),)), rest)
     return node
+
+
+def _reading(parts: Sequence[exp.Expr], node: Node) -> list[exp.Expr]:
+    """The conditions that read columns of a node and nothing else."""
+    return [p for p in parts if columns_in(p) and columns_in(p) <= set(node.names)]
 
 
 def filtered(node: Node, conditions: Sequence[exp.Expr]) -> Node:

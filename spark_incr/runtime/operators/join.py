@@ -1,23 +1,40 @@
-"""⋈ over change batches: Δ(L ⋈ R) = ΔL ⋈ R + (L + ΔL) ⋈ ΔR.
+"""Joins over change batches.
 
-Both sides are kept as bags indexed by the join key, so a batch costs what it matches. Rows with a
-NULL in the key match nothing and are not kept.
+    Δ(L ⋈ R) = ΔL ⋈ R + (L + ΔL) ⋈ ΔR
+
+Which rows of one side are alone depends on whether their key occurs on the other. With n(k) the
+number of rows of R with key k, before and after the batch,
+
+    Δ(L ▷ R) = ΔL where n'(k) = 0  +  L where n(k) > 0 = n'(k)  -  L where n(k) = 0 < n'(k)
+
+and ⋉ is the same with the conditions turned round; an outer join is ⋈ plus ▷ with NULLs. Both
+sides are kept as bags indexed by the key, so a batch costs what it matches. A row with a NULL in
+its key matches nothing, unless the key is null-safe, and is not kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.plan.nodes import Join, Node
+from spark_incr.plan.nodes import Join, JoinKind, Node
 from spark_incr.plan.types import arrow_schema, contains_float
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import bag_layout, merge_bag
-from spark_incr.runtime.changes import WEIGHT, add, consolidate, empty, weights, with_weights
-from spark_incr.runtime.columns import arrays, from_values, single, validity, values
-from spark_incr.runtime.keys import canonical
+from spark_incr.runtime.changes import (
+    WEIGHT,
+    add,
+    consolidate,
+    empty,
+    reweighted,
+    weights,
+    with_weights,
+)
+from spark_incr.runtime.columns import Bools, Ints, arrays, from_values, single, validity, values
+from spark_incr.runtime.keys import Groups, canonical, group_rows
 
 _KEY = "__incr_key_{}"
 
@@ -27,20 +44,36 @@ class JoinOperator:
 
     def __init__(self, join: Join) -> None:
         self.schema = arrow_schema(join.schema)
-        self._left = _Side(join.left, [a for a, _ in join.keys])
-        self._right = _Side(join.right, [b for _, b in join.keys])
+        self._kind = join.kind
+        self._left = _Side(join.left, [a for a, _ in join.keys], join.null_safe)
+        self._right = _Side(join.right, [b for _, b in join.keys], join.null_safe)
         self.arrangements = {"left": self._left.bag, "right": self._right.bag}
 
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """The change of the join for changes of its sides."""
-        left, right = self._left.prepare(left), self._right.prepare(right)
-        results = [self._probe(left, self._left, self._right)]
+        left, unmatched_left = self._left.prepare(left)
+        right, unmatched_right = self._right.prepare(right)
+        results: list[pa.Table] = []
+        if self._kind is not JoinKind.INNER:
+            keys = _touched_keys(self._left, left, self._right, right)
+            semi = self._kind is JoinKind.SEMI
+            alone = _alone(self._left, left, keys.left, keys.right_counts, keys.keys, semi)
+            results.append(self._extended(alone))
+            if not semi:
+                results.append(self._extended(unmatched_left))
+            if self._kind is JoinKind.FULL:
+                alone = _alone(self._right, right, keys.right, keys.left_counts, keys.keys, False)
+                results += [self._extended(alone), self._extended(unmatched_right)]
+        if not self._kind.left_only:
+            results.append(self._pairs(left, self._left, self._right))
         merge_bag(self._left.bag, left)
-        results.append(self._probe(right, self._right, self._left))
+        if not self._kind.left_only:
+            results.append(self._pairs(right, self._right, self._left))
         merge_bag(self._right.bag, right)
         return add(results)
 
-    def _probe(self, changes: pa.Table, own: _Side, other: _Side) -> pa.Table:
+    def _pairs(self, changes: pa.Table, own: _Side, other: _Side) -> pa.Table:
+        """The change of one side with what it matches on the other."""
         if changes.num_rows == 0 or not other.bag.runs:
             return empty(self.schema)
         snapshot = other.bag.snapshot()
@@ -52,33 +85,121 @@ class JoinOperator:
         rows = pa.Table.from_arrays([columns[n] for n in self.schema.names], schema=self.schema)
         return with_weights(rows, weights(changes)[located.probe] * values(matched[-1]))
 
+    def _extended(self, changes: pa.Table) -> pa.Table:
+        """Rows of one side in the columns of the join."""
+        columns = [
+            changes.column(field.name)
+            if field.name in changes.column_names
+            else pa.nulls(changes.num_rows, field.type)
+            for field in self.schema
+        ]
+        rows = pa.Table.from_arrays(columns, schema=self.schema)
+        return with_weights(rows, weights(changes))
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """The number of rows per key, before and after a batch."""
+
+    before: Ints
+    after: Ints
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The keys of a batch: for each row of either side its key, and each key's counts."""
+
+    keys: list[pa.Array]
+    left: Ints
+    right: Ints
+    left_counts: _Counts
+    right_counts: _Counts
+
 
 class _Side:
     """One input of a join: its bag, and the columns by which it is looked up."""
 
-    def __init__(self, node: Node, keys: Sequence[str]) -> None:
+    def __init__(self, node: Node, keys: Sequence[str], null_safe: Sequence[bool]) -> None:
         self.columns = list(node.names)
-        self._keys = keys
+        self._keys = [key for key, safe in zip(keys, null_safe, strict=True) if not safe]
         # A float key is looked up as Spark compares it; the row keeps the value as it is.
         self._clean = {
-            k: _KEY.format(i) for i, k in enumerate(keys) if contains_float(node.type_of(k))
+            key: _KEY.format(i) for i, key in enumerate(keys) if contains_float(node.type_of(key))
         }
-        self.lineage = [self._clean.get(k, k) for k in keys]
+        self.lineage = [self._clean.get(key, key) for key in keys]
         schema = arrow_schema(node.schema)
         for key, name in self._clean.items():
             schema = schema.append(pa.field(name, schema.field(key).type))
-        lineage = tuple(dict.fromkeys(self.lineage))
-        self.bag = Arrangement(bag_layout(schema, lineage))
+        self.bag = Arrangement(bag_layout(schema, tuple(self.lineage)))
 
-    def prepare(self, changes: pa.Table) -> pa.Table:
-        """The rows that can match, with their keys, consolidated."""
+    def prepare(self, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """The rows that can match, consolidated and with their keys, and those that cannot."""
         keep = np.ones(changes.num_rows, dtype=np.bool_)
         for key in self._keys:
             valid = validity(single(changes.column(key)))
             if valid is not None:
                 keep &= valid
+        without = changes.slice(0, 0)
         if not keep.all():
-            changes = changes.filter(from_values(keep, None, pa.bool_()))
+            without = changes.filter(_mask(~keep))
+            changes = changes.filter(_mask(keep))
         for key, name in self._clean.items():
             changes = changes.append_column(name, canonical(single(changes.column(key))))
-        return consolidate(changes)
+        return consolidate(changes), without
+
+    def counts(self, keys: list[pa.Array], groups: Groups, changed: Ints) -> _Counts:
+        snapshot = self.bag.snapshot()
+        located = snapshot.find_lineage(keys, groups.count)
+        before = np.zeros(groups.count, dtype=np.int64)
+        np.add.at(before, located.probe, values(snapshot.gather(located, [WEIGHT])[0]))
+        return _Counts(before, before + changed)
+
+
+def _mask(keep: Bools) -> pa.Array:
+    return from_values(keep, None, pa.bool_())
+
+
+def _touched_keys(left: _Side, left_rows: pa.Table, right: _Side, right_rows: pa.Table) -> _Keys:
+    columns = [
+        pa.concat_arrays([a, b])
+        for a, b in zip(
+            arrays(left_rows, left.lineage), arrays(right_rows, right.lineage), strict=True
+        )
+    ]
+    split = left_rows.num_rows
+    groups = group_rows(columns, split + right_rows.num_rows)
+    group = groups.of_rows()
+    keys = [c.take(groups.first) for c in columns]
+    changed = []
+    for rows, own in ((left_rows, group[:split]), (right_rows, group[split:])):
+        total = np.zeros(groups.count, dtype=np.int64)
+        np.add.at(total, own, weights(rows))
+        changed.append(total)
+    return _Keys(
+        keys,
+        group[:split],
+        group[split:],
+        left.counts(keys, groups, changed[0]),
+        right.counts(keys, groups, changed[1]),
+    )
+
+
+def _alone(
+    side: _Side,
+    changes: pa.Table,
+    key_of: Ints,
+    other: _Counts,
+    keys: list[pa.Array],
+    semi: bool,
+) -> pa.Table:
+    """The change of the rows of one side whose key does not occur on the other (or does: `semi`)."""
+    wanted_before, wanted_after = (other.before > 0) == semi, (other.after > 0) == semi
+    arriving = changes.filter(_mask(wanted_after[key_of]))
+    turned = np.flatnonzero(wanted_before != wanted_after)
+    snapshot = side.bag.snapshot()
+    located = snapshot.find_lineage([k.take(turned) for k in keys], len(turned))
+    columns = snapshot.gather(located, side.bag.layout.schema.names)
+    rows = pa.Table.from_arrays(columns, schema=side.bag.layout.schema)
+    sign = np.where(wanted_after[turned], 1, -1)[located.probe]
+    standing = reweighted(rows, weights(rows) * sign)
+    return add([arriving.select(standing.column_names), standing])

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyspark.sql.types as T
 
-from spark_incr.plan.nodes import Filter, Project, Scan, UnionAll
+from spark_incr.errors import error
+from spark_incr.plan.nodes import (
+    AtMostOne,
+    Constant,
+    Filter,
+    Generate,
+    Project,
+    Repeat,
+    Scan,
+    UnionAll,
+)
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.changes import WEIGHT, add, weights, with_weights
-from spark_incr.runtime.columns import from_values, validity, values
+from spark_incr.runtime.changes import (
+    WEIGHT,
+    add,
+    consolidate,
+    inserted,
+    reweighted,
+    weights,
+    with_weights,
+)
+from spark_incr.runtime.columns import from_values, single, validity, values
 from spark_incr.runtime.evaluation import Evaluator, compile_columns
+from spark_incr.sql.dialect import print_sql
 
 
 class ScanOperator:
@@ -63,6 +84,54 @@ class FilterOperator:
         return changes.filter(from_values(keep, None, pa.bool_()))
 
 
+class RepeatOperator:
+    """ρ(Δ): the weight of each row times the number that it carries."""
+
+    def __init__(self, node: Repeat) -> None:
+        self.schema = arrow_schema(node.schema)
+        self.arrangements: dict[str, Arrangement] = {}
+        self._times = node.times
+
+    def apply(self, changes: pa.Table) -> pa.Table:
+        times = values(single(changes.column(self._times)))
+        repeated = reweighted(
+            changes.select([*self.schema.names, WEIGHT]), weights(changes) * times
+        )
+        return repeated.filter(from_values(times != 0, None, pa.bool_()))
+
+
+class AtMostOneOperator:
+    """Δ as it is, unless a row arrives for which a scalar subquery has several rows."""
+
+    def __init__(self, node: AtMostOne) -> None:
+        self.schema = arrow_schema(node.schema)
+        self.arrangements: dict[str, Arrangement] = {}
+        self._count = node.count
+
+    def apply(self, changes: pa.Table) -> pa.Table:
+        changes = consolidate(changes)
+        column = single(changes.column(self._count))
+        count, valid = values(column), validity(column)
+        several = (count > 1) & (weights(changes) > 0)
+        if (several if valid is None else several & valid).any():
+            raise error("SCALAR_SUBQUERY_TOO_MANY_ROWS")
+        return changes
+
+
+class GenerateOperator:
+    """g(Δ): the rows that each row generates, with its weight; Spark generates them."""
+
+    def __init__(self, node: Generate, evaluator: Evaluator) -> None:
+        self.schema = arrow_schema(node.schema)
+        self.arrangements: dict[str, Arrangement] = {}
+        self._query = print_sql(node.query)
+        self._evaluator = evaluator
+
+    def apply(self, changes: pa.Table) -> pa.Table:
+        weighted = self.schema.append(pa.field(WEIGHT, pa.int64()))
+        return self._evaluator.query_rows(self._query, changes, weighted)
+
+
 class UnionOperator:
     """Δ(A ⊎ B) = ΔA + ΔB."""
 
@@ -84,3 +153,18 @@ class SingleOperator:
 
     def start(self) -> pa.Table:
         return pa.table({WEIGHT: np.ones(1, dtype=np.int64)})
+
+
+class ConstantOperator:
+    """Rows that are there from the start, as Spark gives them."""
+
+    def __init__(self, node: Constant, evaluator: Evaluator) -> None:
+        self.schema = arrow_schema(node.schema)
+        self.arrangements: dict[str, Arrangement] = {}
+        self._rows = partial(evaluator.run, node.query)
+
+    def start(self) -> pa.Table:
+        rows = self._rows()
+        return inserted(
+            pa.Table.from_arrays(rows.columns, names=self.schema.names).cast(self.schema)
+        )

@@ -1,0 +1,37 @@
+"""What builders and rules may ask: Spark's types, and column names that are free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyspark.sql.types as T
+from sqlglot import exp
+
+from spark_incr.plan.scope import Names
+from spark_incr.plan.types import Schema
+
+
+class Analyzer(Protocol):
+    """What only Spark knows."""
+
+    def types(self, schema: Schema, expressions: Sequence[exp.Expr]) -> list[T.DataType]:
+        """The types of expressions over columns."""
+
+    def query_schema(self, text: str) -> Schema:
+        """The output of a query, or Spark's error about it."""
+
+    def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
+        """The type in which Spark compares values of two types."""
+
+    def union_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
+        """The type of a column in the union of two relations."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Spark's word on types, and a source of names."""
+
+    analyzer: Analyzer
+    names: Names

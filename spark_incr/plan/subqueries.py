@@ -1,0 +1,192 @@
+"""Subqueries in expressions, as joins of the outer query with what they need.
+
+A predicate that decides which rows stay (EXISTS, IN, and their negations among the conditions of a
+WHERE) is a ⋉ or a ▷. Anywhere else a subquery becomes a column of the outer query: the value of a
+scalar subquery, or whether a row exists. IN with its three values is made of existence:
+
+    x IN Q  =  TRUE   where some q = x
+               NULL   where some q is NULL, or x is NULL and Q is not empty
+               FALSE  otherwise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyspark.sql.types as T
+from sqlglot import exp
+
+from spark_incr.plan.context import Context
+from spark_incr.plan.decorrelate import (
+    always_one_row,
+    free_columns,
+    outer_values,
+    pull_up,
+    push_down,
+)
+from spark_incr.plan.joins import join_on, keyed_join, only
+from spark_incr.plan.nodes import (
+    Aggregate,
+    AtMostOne,
+    Call,
+    Filter,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    column,
+)
+from spark_incr.plan.types import Field
+
+
+def keep_where_exists(node: Node, inner: Node, exists: bool, context: Context) -> Node:
+    """The outer rows for which the subquery has a row, or has none."""
+    kind = JoinKind.SEMI if exists else JoinKind.ANTI
+    names = node.names
+    pulled = pull_up(inner, context)
+    if pulled is not None and pulled.defaults is None:
+        condition = exp.and_(*pulled.conditions) if pulled.conditions else None
+        return only(join_on(node, pulled.node, condition, kind, context), names)
+    matched, pairs = _pushed(node, inner, context)
+    return only(keyed_join(node, matched, pairs, kind, context), names)
+
+
+def keep_where_in(
+    node: Node, values: Sequence[exp.Expr], inner: Node, negated: bool, context: Context
+) -> Node:
+    """The outer rows for which `values [NOT] IN (subquery)` is true."""
+    pairs = list(zip(values, inner.names, strict=True))
+    equal = [exp.EQ(this=v.copy(), expression=column(n)) for v, n in pairs]
+    if not negated:
+        return keep_where_exists(node, _where(inner, equal), True, context)
+    if len(pairs) > 1:
+        return keep_where_exists(node, _where(inner, _maybe_equal(pairs)), False, context)
+    (value, name) = pairs[0]
+    node = keep_where_exists(node, _where(inner, equal), False, context)
+    node = keep_where_exists(node, _where(inner, [_is_null(column(name))]), False, context)
+    return keep_where_exists(node, _where(inner, [_is_null(value)]), False, context)
+
+
+def existence(node: Node, inner: Node, context: Context) -> tuple[Node, exp.Expr]:
+    """The outer query with a column that tells whether the subquery has a row."""
+    mark = Field(context.names.fresh("exists"), T.BooleanType())
+    if not free_columns(inner):
+        bare = Project((), inner, ())
+        count = Call(context.names.fresh("count"), "count", (), T.LongType())
+        counted = Aggregate((Field(count.name, count.type),), bare, (), (count,), True)
+        joined = Join(node.schema + counted.schema, node, counted, ())
+        return joined, exp.GT(this=column(count.name), expression=exp.Literal.number(0))
+    matched, pairs = _pushed(node, inner, context)
+    keys = tuple(there.name for _, there, _ in pairs)
+    distinct = Aggregate(
+        tuple(Field(k, matched.type_of(k)) for k in keys), only(matched, keys), keys, ()
+    )
+    columns = (*(column(k) for k in keys), exp.true())
+    marked = Project((*distinct.schema, mark), distinct, columns)
+    joined = keyed_join(node, marked, pairs, JoinKind.LEFT, context)
+    kept = only(joined, (*node.names, mark.name))
+    return kept, exp.Not(this=_is_null(column(mark.name)))
+
+
+def membership(
+    node: Node, values: Sequence[exp.Expr], inner: Node, context: Context
+) -> tuple[Node, exp.Expr]:
+    """The outer query with what tells the value of `values IN (subquery)`."""
+    pairs = list(zip(values, inner.names, strict=True))
+    equal = [exp.EQ(this=v.copy(), expression=column(n)) for v, n in pairs]
+    node, matched = existence(node, _where(inner, equal), context)
+    if len(pairs) > 1:
+        node, unknown = existence(node, _where(inner, _maybe_equal(pairs)), context)
+    else:
+        nulls = [_is_null(column(inner.names[0]))]
+        node, has_null = existence(node, _where(inner, nulls), context)
+        node, not_empty = existence(node, inner, context)
+        unknown = exp.or_(has_null, exp.and_(_is_null(values[0]), not_empty))
+    null = exp.Cast(this=exp.null(), to=exp.DataType.build("boolean"))
+    value = exp.Case(
+        ifs=[exp.If(this=matched, true=exp.true()), exp.If(this=unknown, true=null)],
+        default=exp.false(),
+    )
+    return node, exp.Paren(this=value)
+
+
+def _maybe_equal(pairs: Sequence[tuple[exp.Expr, str]]) -> list[exp.Expr]:
+    """The conditions under which rows are equal or may be, NULL being unknown."""
+    return [
+        exp.Paren(
+            this=exp.or_(
+                exp.EQ(this=v.copy(), expression=column(n)), _is_null(v), _is_null(column(n))
+            )
+        )
+        for v, n in pairs
+    ]
+
+
+def scalar_value(node: Node, inner: Node, context: Context) -> tuple[Node, exp.Expr]:
+    """The outer query with the value of a scalar subquery as a column."""
+    value = inner.names[0]
+    pulled = pull_up(inner, context)
+    if pulled is not None and not pulled.conditions and always_one_row(inner):
+        return Join(node.schema + inner.schema, node, inner, ()), column(value)
+    if pulled is not None and pulled.defaults is not None:
+        mark = Field(context.names.fresh("found"), T.BooleanType())
+        marked = Project(
+            (*pulled.node.schema, mark),
+            pulled.node,
+            (*(column(n) for n in pulled.node.names), exp.true()),
+        )
+        joined = join_on(node, marked, exp.and_(*pulled.conditions), JoinKind.LEFT, context)
+        default = pulled.defaults[value]
+        if isinstance(default, exp.Null):
+            return joined, column(value)
+        found = exp.Not(this=_is_null(column(mark.name)))
+        chosen = exp.Case(ifs=[exp.If(this=found, true=column(value))], default=default)
+        return joined, exp.Paren(this=chosen)
+    matched, pairs = _pushed(node, inner, context)
+    keys = tuple(there.name for _, there, _ in pairs)
+    type_ = inner.type_of(value)
+    count = Call(context.names.fresh("count"), "count", (), T.LongType())
+    single = Call(context.names.fresh("value"), "any_value", (value,), type_, parameters=(False,))
+    schema = tuple(Field(k, matched.type_of(k)) for k in keys)
+    grouped = Aggregate(
+        (*schema, Field(count.name, count.type), Field(single.name, type_)),
+        only(matched, (*keys, value)),
+        keys,
+        (count, single),
+    )
+    joined = keyed_join(node, grouped, pairs, JoinKind.LEFT, context)
+    checked = AtMostOne(joined.schema, joined, count.name)
+    return checked, column(single.name)
+
+
+def lateral(node: Node, inner: Node, kind: JoinKind, context: Context) -> Node:
+    """The outer query with the rows that a subquery has for each of its rows."""
+    names = (*node.names, *inner.names)
+    pulled = pull_up(inner, context)
+    if pulled is not None and pulled.defaults is None:
+        condition = exp.and_(*pulled.conditions) if pulled.conditions else None
+        return only(join_on(node, pulled.node, condition, kind, context), names)
+    matched, pairs = _pushed(node, inner, context)
+    return only(keyed_join(node, matched, pairs, kind, context), names)
+
+
+def _pushed(
+    node: Node, inner: Node, context: Context
+) -> tuple[Node, list[tuple[exp.Expr, exp.Expr, bool]]]:
+    """The subquery's rows per outer value, and the keys that join them with the outer query."""
+    names = sorted(free_columns(inner) & set(node.names))
+    if not names:
+        return inner, []
+    values, renamed = outer_values(node, names, context)
+    pushed = push_down(values, renamed, inner, context)
+    return pushed, [(column(n), column(renamed[n]), True) for n in names]
+
+
+def _where(node: Node, conditions: Sequence[exp.Expr]) -> Node:
+    for condition in conditions:
+        node = Filter(node.schema, node, condition)
+    return node
+
+
+def _is_null(expression: exp.Expr) -> exp.Expr:
+    return exp.Is(this=exp.Paren(this=expression.copy()), expression=exp.null())

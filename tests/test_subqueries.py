@@ -1,0 +1,94 @@
+"""Subqueries anywhere, correlated or not, and set operations, under changes of every table."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.oracle import check, delete, insert, update
+
+TABLES = {"t": "a INT, k INT", "u": "k INT, b INT", "v": "b INT, c INT"}
+
+BATCHES = [
+    insert("t", (1, 10), (2, 20), (2, 20), (3, None), (None, 10), (4, 30)),
+    insert("u", (10, 1), (20, 2), (None, 4)),
+    insert("v", (1, 100), (2, 200), (None, 300)),
+    {"u": {"insert": [(30, None), (10, 3)], "delete": [(None, 4)]}},
+    update("t", ((1, 10), (1, 20)), ((3, None), (3, 30))),
+    delete("u", (30, None), (20, 2)),
+    {"v": {"delete": [(None, 300), (1, 100)]}, "u": {"insert": [(20, 9)]}},
+    {"u": {"delete": [(10, 1), (10, 3), (20, 9)]}},
+    insert("u", (10, 2), (20, 1)),
+]
+
+QUERIES = [
+    # Existence and membership as conditions
+    "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
+    "SELECT * FROM t WHERE NOT EXISTS (SELECT * FROM u WHERE u.k = t.k AND u.b > t.a)",
+    "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u)",
+    "SELECT * FROM t WHERE k IN (SELECT k FROM u)",
+    "SELECT * FROM t WHERE a NOT IN (SELECT b FROM u)",
+    "SELECT * FROM t WHERE a NOT IN (SELECT b FROM u WHERE u.k = t.k)",
+    "SELECT * FROM t WHERE a NOT IN (SELECT b FROM u WHERE b IS NOT NULL)",
+    "SELECT * FROM t WHERE (k, a) IN (SELECT k, b FROM u)",
+    "SELECT * FROM t WHERE (k, a) NOT IN (SELECT k, b FROM u)",
+    "SELECT * FROM t WHERE EXISTS (SELECT 1 FROM u GROUP BY k HAVING count(*) > 1)",
+    "SELECT * FROM t WHERE EXISTS"
+    " (SELECT 1 FROM u WHERE u.k = t.k AND EXISTS (SELECT 1 FROM v WHERE v.b = u.b))",
+    # Scalar subqueries
+    "SELECT a, (SELECT max(b) FROM u) AS m FROM t",
+    "SELECT a, (SELECT max(b) FROM u WHERE u.k = t.k) AS m FROM t",
+    "SELECT a, (SELECT count(*) FROM u WHERE u.k = t.k) AS n FROM t",
+    "SELECT a, (SELECT count(*) + 1 FROM u WHERE u.k = t.k) AS n FROM t",
+    "SELECT a, (SELECT sum(b) FROM u WHERE u.k = t.k AND u.b > 1) AS s FROM t WHERE a > 1",
+    "SELECT * FROM t WHERE a > (SELECT avg(b) FROM u WHERE u.k = t.k)",
+    "SELECT * FROM t WHERE a >= (SELECT count(b) FROM u WHERE u.k = t.k)",
+    "SELECT a, (SELECT count(*) FROM u WHERE u.b < t.a) AS n FROM t",
+    "SELECT k, sum(a) AS s FROM t GROUP BY k HAVING sum(a) > (SELECT min(b) FROM u)",
+    "SELECT k, sum(a) AS s, (SELECT count(*) FROM u WHERE u.k = t.k) AS n FROM t GROUP BY k",
+    # As values
+    "SELECT a, EXISTS (SELECT 1 FROM u WHERE u.k = t.k) AS e FROM t",
+    "SELECT a, CASE WHEN EXISTS (SELECT 1 FROM u) THEN 1 ELSE 0 END AS e FROM t",
+    "SELECT a, k IN (SELECT k FROM u) AS e FROM t",
+    "SELECT a, a NOT IN (SELECT b FROM u) AS e FROM t",
+    "SELECT a, a IN (SELECT b FROM u WHERE u.k = t.k) AS e FROM t",
+    "SELECT * FROM t WHERE a = 1 OR k IN (SELECT k FROM u WHERE b > 1)",
+    "SELECT a FROM t WHERE NOT (k IN (SELECT k FROM u) AND a > 1)",
+    # Lateral
+    "SELECT t.a, q.b FROM t, LATERAL (SELECT b FROM u WHERE u.k = t.k) AS q",
+    "SELECT t.a, q.m FROM t, LATERAL (SELECT max(b) AS m FROM u WHERE u.k = t.k) AS q",
+    "SELECT t.a, q.b FROM t LEFT JOIN LATERAL (SELECT b FROM u WHERE u.k = t.k) AS q",
+    # Set operations
+    "SELECT k FROM t UNION SELECT k FROM u",
+    "SELECT k FROM t INTERSECT SELECT k FROM u",
+    "SELECT k FROM t INTERSECT ALL SELECT k FROM u",
+    "SELECT k FROM t EXCEPT SELECT k FROM u",
+    "SELECT a FROM t EXCEPT ALL SELECT b FROM u",
+    "SELECT a FROM t MINUS SELECT b FROM u UNION ALL SELECT c FROM v",
+    # Constants and shapes
+    "SELECT t.a, x.y FROM t JOIN (VALUES (10, 'ten'), (20, NULL)) AS x(k, y) ON t.k = x.k",
+    "SELECT id, count(a) AS n FROM range(5) LEFT JOIN t ON t.a = id GROUP BY id",
+    "SELECT * EXCEPT (a) FROM t",
+    "SELECT 1 AS one, 'x' AS two",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_subquery_follows_all_tables(spark: SparkSession, query: str) -> None:
+    check(spark, TABLES, query, BATCHES)
+
+
+def test_scalar_subquery_with_two_rows_fails_as_in_spark(spark: SparkSession) -> None:
+    query = "SELECT a, (SELECT b FROM u WHERE u.k = t.k) AS b FROM t"
+    check(
+        spark,
+        TABLES,
+        query,
+        [
+            insert("t", (1, 10), (2, 20)),
+            insert("u", (10, 1), (30, 3), (30, 4)),
+            insert("u", (10, 2)),
+            delete("u", (10, 1)),
+            insert("t", (3, 30)),
+        ],
+    )
