@@ -8,7 +8,8 @@ Values are compared exactly, with these exceptions. NaN equals NaN and -0.0 equa
 differ by 1e-9 of their size, which is the engine's promise. Where a sum cancels, Spark's own result
 is noise below ε times the numbers that were added; so floats may also differ by ε · n · m, where n
 is the number of rows in the tables and m the greatest number added: by default the greatest finite
-float in the tables, else `magnitude` as the test says (m² for a variance).
+float in the tables, else `magnitude` as the test says (m² for a variance). The SQL texts sum squares
+as plain doubles, so for them it is m² in any case.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
 from spark_incr.plan.types import Field, Schema, arrow_schema
+from spark_incr.reference import Reference
+from spark_incr.runtime.changes import WEIGHT, repeated
 from spark_incr.runtime.tables import TableDefinition
+from spark_incr.runtime.views import View
 from spark_incr.sql.parse import parse_statement
 from spark_incr.sql.statements import CreateView
 
@@ -38,6 +42,7 @@ VIEW = "__oracle_view"
 RELATIVE = 1e-9
 EPSILON = 2.0**-52
 _STEP = "__oracle_step"
+_REFERENCE = "SQL texts"
 
 Rows = pa.Table | Sequence[tuple[Any, ...]]
 Batch = Mapping[str, Mapping[str, Rows]]
@@ -103,7 +108,7 @@ def check(
     }
     definitions = {**(views or {}), VIEW: query}
     with tempfile.TemporaryDirectory() as directory, _temporary_views(spark) as named:
-        run = _Run(spark, directory, model, definitions, named, reference)
+        run = _Run(spark, directory, model, definitions, named, static or {}, reference)
         try:
             for name, rows in (static or {}).items():
                 named(name, spark.createDataFrame(rows))
@@ -180,10 +185,12 @@ class Tolerance:
     unordered: frozenset[str] = frozenset()
     magnitude: float | None = None
 
-    def absolute(self, models: Iterable[Model]) -> float:
+    def absolute(self, models: Iterable[Model], squared: bool) -> float:
         models = list(models)
-        greatest = max((m.greatest() for m in models), default=0.0)
-        size = greatest if self.magnitude is None else self.magnitude
+        size = self.magnitude
+        if size is None:
+            size = max((m.greatest() for m in models), default=0.0)
+            size = max(size, size * size) if squared else size
         return EPSILON * size * sum(m.count() for m in models)
 
 
@@ -208,6 +215,7 @@ class _Run:
         models: dict[str, Model],
         definitions: Mapping[str, str],
         named: Any,
+        static: Mapping[str, pa.Table],
         reference: bool,
     ) -> None:
         self.spark = spark
@@ -217,6 +225,8 @@ class _Run:
         self.named = named
         self.reference = reference
         self.created = False
+        self.references: dict[str, Reference] = {}
+        self.static: Mapping[str, pa.Table] = static
         self.steps: list[_Step] = []
         self.engine = Engine(spark, directory)
 
@@ -227,8 +237,16 @@ class _Run:
             statement = parse_statement(text)
             assert isinstance(statement, CreateView)
             self.engine.create_view(statement, text)
+            if self.reference:
+                relation = self.engine.find(name)
+                assert relation is not None
+                assert isinstance(relation.state, View)
+                self.references[name] = Reference(self.spark, relation.state.dataflow.plan)
         self.created = True
-        self.steps.append(_Step("creation", self.models, expected, self.results("Arrow runtime")))
+        everything = {name: _weighted(model.to_arrow(), 1) for name, model in self.models.items()}
+        everything |= {name: _weighted(rows, 1) for name, rows in self.static.items()}
+        results = {**self.results("Arrow runtime"), **self.referred(everything)}
+        self.steps.append(_Step("creation", self.models, expected, results))
 
     def commit(self, batch: Batch) -> None:
         changed = {
@@ -253,10 +271,34 @@ class _Run:
             return
         self.models = changed
         if expected is not None:
-            self.steps.append(_Step(label, changed, expected, self.results("Arrow runtime")))
+            changes = {
+                name: pa.concat_tables(
+                    [
+                        _weighted(table.cast(changed[name].schema), 1 if side == "insert" else -1)
+                        for side, table in sides.items()
+                    ]
+                )
+                for name, sides in rows.items()
+                if sides
+            }
+            results = {**self.results("Arrow runtime"), **self.referred(changes)}
+            self.steps.append(_Step(label, changed, expected, results))
 
     def results(self, who: str) -> dict[str, pa.Table]:
         return {who: self.engine.view(VIEW).to_arrow()}
+
+    def referred(self, changes: dict[str, pa.Table]) -> dict[str, pa.Table]:
+        """What the SQL texts give after a batch, if they are run."""
+        for name, reference in self.references.items():
+            changes = {**changes, name: self.renamed(name, reference.apply(changes))}
+        if not self.references:
+            return {}
+        rows = self.renamed(VIEW, self.references[VIEW].rows())
+        return {_REFERENCE: repeated(rows)}
+
+    def renamed(self, name: str, rows: pa.Table) -> pa.Table:
+        """Rows of a plan under the names that users see."""
+        return rows.rename_columns([*(f.name for f in self.engine.view(name).schema), WEIGHT])
 
     def reopen(self) -> None:
         self.engine.close()
@@ -279,8 +321,8 @@ class _Run:
         succeeded = [step for step in self.steps if step.failure is None]
         for step, expected in zip(succeeded, self.expectations(succeeded), strict=True):
             schema = tuple(Field(f.name, f.dataType) for f in step.expected.schema.fields)
-            absolute = tolerance.absolute(step.models.values())
             for who, actual in step.actual.items():
+                absolute = tolerance.absolute(step.models.values(), squared=who == _REFERENCE)
                 wanted = arrow_schema(schema)
                 assert actual.schema.equals(wanted), f"{who}: {actual.schema} is not {wanted}"
                 difference = compare_bags(expected, actual, tolerance.unordered, absolute)
@@ -344,6 +386,10 @@ def parse_schema(spark: SparkSession, ddl: str) -> Schema:
     return tuple(Field(f.name, f.dataType) for f in parsed.fields)
 
 
+def _weighted(rows: pa.Table, weight: int) -> pa.Table:
+    return rows.append_column(WEIGHT, pa.array([weight] * rows.num_rows, pa.int64()))
+
+
 def frozen(value: Any) -> Any:
     """A value as a key: floats by their text, so that NaN is itself and -0.0 is not 0.0."""
     if isinstance(value, float):
@@ -378,7 +424,6 @@ def compare_bags(
 
 
 def _bag(table: pa.Table, unordered: frozenset[str]) -> list[Any]:
-    rows = []
     columns = [
         [
             _sorted(_comparable(v)) if name in unordered else _comparable(v)
@@ -386,8 +431,7 @@ def _bag(table: pa.Table, unordered: frozenset[str]) -> list[Any]:
         ]
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
-    rows = list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
-    return rows
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
 class _NaN:
