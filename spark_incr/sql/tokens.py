@@ -73,10 +73,11 @@ def _comment_end(text: str, offset: int) -> int | None:
     """The offset behind a bracketed comment, which may hold others; None if it is not closed."""
     depth = 0
     while True:
-        opening, closing = text.find("/*", offset), text.find("*/", offset)
+        closing = text.find("*/", offset)
         if closing < 0:
             return None
-        if 0 <= opening < closing:
+        opening = text.find("/*", offset, closing)
+        if opening >= 0:
             depth, offset = depth + 1, opening + 2
         else:
             depth, offset = depth - 1, closing + 2
