@@ -71,12 +71,12 @@ def skip_blanks(text: str, offset: int) -> int:
 
 def _comment_end(text: str, offset: int) -> int | None:
     """The offset behind a bracketed comment, which may hold others; None if it is not closed."""
-    depth = 0
+    depth, offset = 1, offset + 2
     while True:
         closing = text.find("*/", offset)
         if closing < 0:
             return None
-        opening = text.find("/*", offset, closing)
+        opening = text.find("/*", offset, closing + 1)
         if opening >= 0:
             depth, offset = depth + 1, opening + 2
         else:

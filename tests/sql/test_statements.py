@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from spark_incr.errors import IncrementalError, Position
@@ -46,6 +46,7 @@ from spark_incr.sql.statements import (
     TriggerKind,
     Unit,
 )
+from spark_incr.sql.tokens import skip_blanks, tokenize
 
 SCHEDULE = Trigger(TriggerKind.SCHEDULE, 10, Unit.SECOND)
 
@@ -469,6 +470,15 @@ def test_what_is_printed_is_read_back_equal(statement: Create) -> None:
     printed = show_create(statement)
     assert parse_statement(printed) == statement
     assert [part.text for part in split_statements(printed + ";")] == [printed]
+
+
+@given(st.lists(st.sampled_from(["/* ", " */", "-- ", "\n", " ", "x"])).map("".join))
+def test_blanks_end_where_the_first_token_begins(text: str) -> None:
+    try:
+        tokens = tokenize(text)
+    except IncrementalError:
+        reject()
+    assert skip_blanks(text, 0) == (tokens[0].start if tokens else len(text))
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))
