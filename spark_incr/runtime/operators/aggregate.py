@@ -18,7 +18,7 @@ from spark_incr.plan.types import arrow_schema, arrow_type
 from spark_incr.runtime.answers import ANSWERS
 from spark_incr.runtime.arrangement import Arrangement, Layout, Located, Snapshot
 from spark_incr.runtime.bag import Weights, bag_layout, merge_bag
-from spark_incr.runtime.changes import WEIGHT, add, deleted, empty, inserted, reweighted, weights
+from spark_incr.runtime.changes import WEIGHT, add, empty, reweighted, weights, with_weights
 from spark_incr.runtime.columns import (
     Bools,
     Hashes,
@@ -133,8 +133,8 @@ class AggregateOperator:
         same = existed & exists & equal_columns(old, new, batch.count)
         return add(
             [
-                deleted(_rows(old, self.schema, existed & ~same)),
-                inserted(_rows(new, self.schema, exists & ~same)),
+                _weighted(old, self.schema, existed & ~same, -1),
+                _weighted(new, self.schema, exists & ~same, 1),
             ]
         )
 
@@ -298,8 +298,11 @@ def _physical_names(accumulator: Accumulator) -> list[str]:
     return [f"{accumulator.name}.{i}" for i in range(width)]
 
 
-def _rows(columns: Sequence[pa.Array], schema: pa.Schema, keep: Bools) -> pa.Table:
+def _weighted(
+    columns: Sequence[pa.Array], schema: pa.Schema, keep: Bools, weight: int
+) -> pa.Table:
+    """The rows to keep, each with the weight; there may be rows where there are no columns."""
     at = np.flatnonzero(keep)
-    if len(at) == len(keep):
-        return pa.Table.from_arrays(list(columns), schema=schema)
-    return pa.Table.from_arrays([c.take(at) for c in columns], schema=schema)
+    kept = list(columns) if len(at) == len(keep) else [c.take(at) for c in columns]
+    rows = pa.Table.from_arrays(kept, schema=schema)
+    return with_weights(rows, np.full(len(at), weight, dtype=np.int64))
