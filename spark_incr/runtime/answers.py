@@ -143,7 +143,7 @@ def _correlation(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Arra
     with np.errstate(all="ignore"):
         spread = np.sqrt(central_moment(n, x, x, xx) * central_moment(n, y, y, yy))
         result = central_moment(n, x, y, xy) / spread
-    return _double_column(result, count > 1)
+    return _double_column(result, (count > 1) & (spread != 0.0))
 
 
 def _bool_and(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
