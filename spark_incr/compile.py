@@ -48,6 +48,8 @@ def compile_query(
     if not analysis.same_query(text, print_sql(tree)):
         raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
     plan = compile_plan(text, catalog, analysis)
+    for node in walk(plan):
+        _check_types(node.schema)
     actual = [f.type for f in plan.schema]
     if [type_text(t) for t in actual] != [type_text(f.type) for f in schema]:
         raise error(
@@ -73,6 +75,11 @@ def _check_output(schema: Schema) -> None:
             raise error("INCR_DUPLICATE_COLUMN", name=field.name)
         if folded(field.name).startswith("__incr_"):
             raise error("INCR_RESERVED_NAME", name=field.name)
+        seen.add(folded(field.name))
+    _check_types(schema)
+
+
+def _check_types(schema: Schema) -> None:
+    for field in schema:
         if arrow_type(field.type) is None:
             raise error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name)
-        seen.add(folded(field.name))

@@ -66,7 +66,8 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
         return None if key is None or value is None else pa.map_(key, value)
     if isinstance(spark_type, T.StructType):
         inner = [(f.name, arrow_type(f.dataType)) for f in spark_type.fields]
-        if any(t is None for _, t in inner):
+        # Neither Arrow's conversions nor a look-up by name can tell fields of one name apart.
+        if any(t is None for _, t in inner) or len({name for name, _ in inner}) < len(inner):
             return None
         return pa.struct([pa.field(name, t) for name, t in inner if t is not None])
     return _ATOMIC.get(type(spark_type))
