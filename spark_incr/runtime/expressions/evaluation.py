@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyspark.sql.types as T
 
 from spark_incr.errors import error
 from spark_incr.plan.types import arrow_type
@@ -114,8 +113,3 @@ def checked(what: str, function: Callable[..., pa.Array], *arrays: pa.Array) -> 
         narrow = len(arrays) == 2 and arrays[0].type.bit_width < 32
         condition = "BINARY_ARITHMETIC_OVERFLOW" if narrow else "ARITHMETIC_OVERFLOW"
         raise error(condition, what=what) from None
-
-
-def holds(operand: Compiled, *kinds: type[T.DataType]) -> bool:
-    """Whether the operand's type is of one of the kinds."""
-    return type(operand.type) in kinds
