@@ -1,4 +1,4 @@
-"""Random data and random queries, as hypothesis strategies.
+"""Random data, as hypothesis strategies, and random queries over it.
 
 Values come from small pools, so that keys repeat, groups vanish and come back, and rows occur
 several times; each pool holds what is awkward for its type. Numbers that are summed are small
@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -138,3 +142,603 @@ def schemas(
     kinds = ATOMIC + (NESTED if nested else [])
     types = draw(st.lists(st.sampled_from(kinds), min_size=min_columns, max_size=max_columns))
     return tuple(Field(f"c{i}", t) for i, t in enumerate(types))
+
+
+# Queries. A column has a kind, which says what may be done with it:
+#   int float dec str bin bool date ts ntz arr struct   values of these types
+#   real     a float whose sum depends on the order of its terms
+#   approx   a float that came from such a sum: it may be shown, never compared
+#   bag      a collected list, whose order is free
+
+KINDS: dict[type[T.DataType], str] = {
+    T.BooleanType: "bool",
+    T.ByteType: "int",
+    T.ShortType: "int",
+    T.IntegerType: "int",
+    T.LongType: "int",
+    T.FloatType: "float",
+    T.DoubleType: "float",
+    T.DecimalType: "dec",
+    T.StringType: "str",
+    T.BinaryType: "bin",
+    T.DateType: "date",
+    T.TimestampType: "ts",
+    T.TimestampNTZType: "ntz",
+    T.ArrayType: "arr",
+    T.StructType: "struct",
+}
+COMPARABLE = [
+    "int",
+    "float",
+    "real",
+    "dec",
+    "str",
+    "bin",
+    "bool",
+    "date",
+    "ts",
+    "ntz",
+    "arr",
+    "struct",
+]
+NUMBERS = ["int", "float", "real", "dec"]
+
+LITERALS: dict[str, list[str]] = {
+    "int": ["0", "1", "2", "-1"],
+    "float": ["0.0D", "0.5D", "1.0D"],
+    "real": ["0.1D", "1.0D"],
+    "dec": ["0.0", "1.50", "-2.125"],
+    "str": ["''", "'a'", "'ab'", "'日本'"],
+    "bin": ["X''", "X'61'"],
+    "bool": ["true", "false"],
+    "date": ["DATE'1970-01-01'", "DATE'2024-02-29'"],
+    "ts": ["TIMESTAMP'1970-01-01 00:00:00'", "TIMESTAMP'2024-02-29 12:30:15'"],
+    "ntz": ["TIMESTAMP_NTZ'1970-01-01 00:00:00'", "TIMESTAMP_NTZ'2024-02-29 12:30:15'"],
+    "arr": ["array(1, 2)", "array(0)"],
+    "struct": ["named_struct('x', 1, 'y', 'a')"],
+}
+
+# Templates of expressions: {kind} stands for an operand of that kind.
+SCALARS: dict[str, list[str]] = {
+    "int": [
+        "CAST({int} AS BIGINT) + {int}",
+        "{int} - {int}",
+        "CAST({int} AS BIGINT) * {int}",
+        "-{int}",
+        "abs({int})",
+        "{int} % NULLIF({int}, 0)",
+        "{int} DIV NULLIF({int}, 0)",
+        "CASE WHEN {bool} THEN {int} ELSE {int} END",
+        "CASE WHEN {bool} THEN {int} WHEN {bool} THEN {int} END",
+        "CASE {str} WHEN {str} THEN {int} ELSE {int} END",
+        "COALESCE({int}, {int})",
+        "NULLIF({int}, {int})",
+        "IF({bool}, {int}, {int})",
+        "greatest({int}, {int})",
+        "CAST({bool} AS INT)",
+        "length({str})",
+        "locate('a', {str})",
+        "year({date})",
+        "month({ts})",
+        "datediff({date}, {date})",
+        "hour({ts})",
+        "minute({ntz})",
+        "size({arr})",
+        "({struct}).x",
+        "{int} & {int}",
+        "try_element_at({arr}, 1)",
+        "octet_length({bin})",
+        "nvl2({str}, {int}, {int})",
+    ],
+    "float": [
+        "{float} + {float}",
+        "{float} - {float}",
+        "-{float}",
+        "abs({float})",
+        "CAST({int} AS DOUBLE)",
+        "CASE WHEN {bool} THEN {float} ELSE {float} END",
+        "COALESCE({float}, {float})",
+        "nanvl({float}, {float})",
+        "least({float}, {float})",
+    ],
+    "real": [
+        "{float} * {float}",
+        "{real} / NULLIF({real}, 0D)",
+        "{int} / NULLIF({int}, 0)",
+        "sqrt(abs({float}))",
+        "round({real}, 1)",
+        "CASE WHEN {bool} THEN {real} END",
+        "{float}",
+    ],
+    "dec": [
+        "{dec} + {dec}",
+        "{dec} - {dec}",
+        "{dec} * {dec}",
+        "{dec} / NULLIF({dec}, 0)",
+        "-{dec}",
+        "abs({dec})",
+        "round({dec}, 1)",
+        "CAST({int} AS DECIMAL(20,2))",
+        "CASE WHEN {bool} THEN {dec} ELSE {dec} END",
+        "COALESCE({dec}, {dec})",
+        "{dec} + {int}",
+    ],
+    "str": [
+        "concat({str}, {str})",
+        "{str} || '-'",
+        "upper({str})",
+        "lower({str})",
+        "trim({str})",
+        "substring({str}, 1, 1)",
+        "replace({str}, 'a', 'b')",
+        "concat_ws(',', {str}, {str})",
+        "CASE WHEN {bool} THEN {str} ELSE {str} END",
+        "COALESCE({str}, {str})",
+        "NULLIF({str}, {str})",
+        "CAST({int} AS STRING)",
+        "CAST({date} AS STRING)",
+        "CAST({bool} AS STRING)",
+        "CAST({dec} AS STRING)",
+        "({struct}).y",
+        "reverse({str})",
+        "lpad({str}, 3, '*')",
+        "date_format({ts}, 'yyyy-MM')",
+    ],
+    "bool": [
+        "{int} = {int}",
+        "{int} < {int}",
+        "{int} <> {int}",
+        "{int} <=> {int}",
+        "{float} >= {float}",
+        "{real} > {real}",
+        "{int} < {float}",
+        "{dec} <= {dec}",
+        "{dec} = {int}",
+        "{str} = {str}",
+        "{str} < {str}",
+        "{date} > {date}",
+        "{ts} < {ts}",
+        "{ntz} <= {ntz}",
+        "{bin} = {bin}",
+        "{arr} = {arr}",
+        "{struct} = {struct}",
+        "{str} IS NULL",
+        "{int} IS NOT NULL",
+        "{float} IS NOT NULL",
+        "isnan({float})",
+        "{bool} AND {bool}",
+        "{bool} OR {bool}",
+        "NOT {bool}",
+        "{int} IN (0, 1, {int})",
+        "{str} NOT IN ('a', 'b')",
+        "{str} IN ('a', NULL)",
+        "{int} BETWEEN {int} AND {int}",
+        "{str} LIKE 'a%'",
+        "{str} RLIKE '^a'",
+        "startswith({str}, {str})",
+        "array_contains({arr}, 1)",
+        "{0:int} <> 0 AND 6 / {0:int} > 1",
+    ],
+    "date": [
+        "date_add({date}, 1)",
+        "date_add({date}, {int} % 5)",
+        "trunc({date}, 'MM')",
+        "last_day({date})",
+        "COALESCE({date}, {date})",
+        "CAST({ts} AS DATE)",
+        "CASE WHEN {bool} THEN {date} END",
+    ],
+    "ts": [
+        "date_trunc('HOUR', {ts})",
+        "COALESCE({ts}, {ts})",
+        "CAST({date} AS TIMESTAMP)",
+        "{ts} + INTERVAL 1 HOUR",
+    ],
+    "ntz": ["COALESCE({ntz}, {ntz})", "CASE WHEN {bool} THEN {ntz} END"],
+    "bin": ["COALESCE({bin}, {bin})", "CAST({str} AS BINARY)"],
+    "arr": [
+        "COALESCE({arr}, {arr})",
+        "array({int} % 10, 1)",
+        "sort_array({arr})",
+        "transform({arr}, e -> e + 1)",
+        "filter({arr}, e -> e > 0)",
+    ],
+    "struct": ["named_struct('x', {int} % 10, 'y', {str})", "COALESCE({struct}, {struct})"],
+}  # fmt: skip
+
+# Templates of aggregates with the kind of the result; {k} is an operand of any comparable kind.
+AGGREGATES: list[tuple[str, str]] = [
+    ("count(*)", "int"),
+    ("count({k})", "int"),
+    ("count({k}, {k})", "int"),
+    ("count_if({bool})", "int"),
+    ("sum({int})", "int"),
+    ("sum({float})", "float"),
+    ("sum({real})", "approx"),
+    ("sum({dec})", "dec"),
+    ("avg({int})", "approx"),
+    ("avg({float})", "approx"),
+    ("avg({dec})", "dec"),
+    ("min({k})", "{k}"),
+    ("max({k})", "{k}"),
+    ("count(DISTINCT {k})", "int"),
+    ("count(DISTINCT {k}, {k})", "int"),
+    ("sum(DISTINCT {int})", "int"),
+    ("sum(DISTINCT {float})", "float"),
+    ("sum(DISTINCT {dec})", "dec"),
+    ("avg(DISTINCT {int})", "approx"),
+    ("avg(DISTINCT {dec})", "dec"),
+    ("var_pop({int})", "approx"),
+    ("var_samp({float})", "approx"),
+    ("variance({dec})", "approx"),
+    ("stddev({int})", "approx"),
+    ("stddev_pop({float})", "approx"),
+    ("stddev_samp({dec})", "approx"),
+    ("covar_pop({float}, {int})", "approx"),
+    ("covar_samp({int}, {int})", "approx"),
+    ("corr({float}, {int})", "approx"),
+    ("bool_and({bool})", "bool"),
+    ("bool_or({bool})", "bool"),
+    ("every({bool})", "bool"),
+    ("some({bool})", "bool"),
+    ("bit_and({int})", "int"),
+    ("bit_or({int})", "int"),
+    ("bit_xor({int})", "int"),
+    ("collect_list({k})", "bag"),
+    ("collect_set({k})", "bag"),
+    ("collect_list(DISTINCT {k})", "bag"),
+    ("array_agg({k})", "bag"),
+    ("percentile({int}, 0.5)", "approx"),
+    ("percentile({float}, 0.3)", "approx"),
+    ("percentile({int}, array(0.25, 1.0))", "approx"),
+    ("median({int})", "approx"),
+    ("median({dec})", "approx"),
+    ("var_pop(DISTINCT {int})", "approx"),
+]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that an expression may read: how it is written, and its kind."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Select:
+    """A query and the kinds of its columns by name."""
+
+    text: str
+    columns: tuple[Column, ...]
+
+
+Scope = Sequence[Column]
+_SLOT = re.compile(r"\{(?:(\d):)?(\w+)\}")
+
+
+class Queries:
+    """Draws queries over tables."""
+
+    def __init__(self, random: Random, tables: Mapping[str, Schema]) -> None:
+        self.random = random
+        self.tables = tables
+        self.ctes: dict[str, Select] = {}
+        self._number = 0
+
+    def choose(self, options: Sequence[Any]) -> Any:
+        return self.random.choice(options)
+
+    def chance(self, one_in: int) -> bool:
+        return self.random.randrange(one_in) == 0
+
+    def name(self, prefix: str) -> str:
+        self._number += 1
+        return f"{prefix}{self._number}"
+
+    # Expressions
+
+    def filled(self, template: str, scope: Scope, depth: int) -> str:
+        """The template with operands; `{0:int}` is one operand wherever it stands."""
+        shared: dict[str, str] = {}
+
+        def operand(slot: re.Match[str]) -> str:
+            if slot[1] is None:
+                return self.expression(scope, slot[2], depth)
+            if slot[1] not in shared:
+                shared[slot[1]] = self.expression(scope, slot[2], depth)
+            return shared[slot[1]]
+
+        return _SLOT.sub(operand, template)
+
+    def expression(self, scope: Scope, kind: str, depth: int) -> str:
+        """An expression of a kind, in parentheses where it is compound."""
+        columns = [c.text for c in scope if c.kind == kind]
+        if columns and (depth <= 0 or self.chance(2)):
+            return str(self.choose(columns))
+        if depth <= 0 or self.chance(6):
+            return str(self.choose([*columns, *LITERALS[kind]]))
+        present = {c.kind for c in scope}
+        reading = [t for t in SCALARS[kind] if {m[1] for m in _SLOT.findall(t)} <= present]
+        templates = reading if reading and not self.chance(4) else SCALARS[kind]
+        return f"({self.filled(self.choose(templates), scope, depth - 1)})"
+
+    def value(self, scope: Scope, depth: int) -> Column:
+        """Some expression, most often over the kinds that there are."""
+        own = [c.kind for c in scope if c.kind not in ("approx", "bag")]
+        shown = [c for c in scope if c.kind in ("approx", "bag")]
+        if shown and self.chance(2):
+            return self.choose(shown)
+        kind = self.choose(own) if own and not self.chance(4) else self.choose(COMPARABLE)
+        return Column(self.expression(scope, kind, depth), kind)
+
+    def aggregate(self, scope: Scope) -> Column:
+        noisy = [c for c in scope if c.kind == "approx"]
+        if noisy and self.chance(2):
+            function = self.choose(["sum", "avg", "min", "max", "count"])
+            result = "int" if function == "count" else "approx"
+            return Column(f"{function}({self.choose(noisy).text})", result)
+        template, result = self.choose(AGGREGATES)
+        own = [c.kind for c in scope if c.kind in COMPARABLE]
+        kind = self.choose(own or ["int"])
+        template = template.replace("{k}", "{" + kind + "}")
+        text = self.filled(template, scope, self.choose([0, 0, 1]))
+        if own and self.chance(8):
+            by, chosen = (self.choose([c for c in scope if c.kind in COMPARABLE]) for _ in "ab")
+            # The value is part of the order, so that nothing else ties.
+            order = f"named_struct('by', {by.text}, 'chosen', {chosen.text})"
+            text = f"{self.choose(['min_by', 'max_by'])}({chosen.text}, {order})"
+            result = chosen.kind
+        if self.chance(5):
+            text += f" FILTER (WHERE {self.expression(scope, 'bool', 1)})"
+        return Column(text, result.replace("{k}", kind))
+
+    # FROM
+
+    def relation(self, depth: int) -> tuple[str, list[Column], str]:
+        """Something to select from, its columns and its alias."""
+        alias = self.name("r")
+        if self.ctes and self.chance(3):
+            name = self.choose(sorted(self.ctes))
+            text, columns = name, self.ctes[name].columns
+        elif depth > 0 and self.chance(2):
+            inner = self.query(depth - 1)
+            text, columns = f"({inner.text})", inner.columns
+        else:
+            name = self.choose(sorted(self.tables))
+            text = name
+            columns = tuple(Column(f.name, KINDS[type(f.type)]) for f in self.tables[name])
+        return f"{text} AS {alias}", [Column(f"{alias}.{c.text}", c.kind) for c in columns], alias
+
+    def joined(self, depth: int) -> tuple[str, list[Column]]:
+        text, scope, alias = self.relation(depth)
+        for _ in range(self.choose([0, 0, 0, 1, 1, 2])):
+            other, columns, other_alias = self.relation(depth - 1)
+            names = {
+                c.text.split(".", 1)[1]: c.kind for c in scope if c.text.startswith(alias + ".")
+            }
+            shared = [
+                n
+                for n, kind in ((c.text.split(".", 1)[1], c.kind) for c in columns)
+                if names.get(n) == kind and kind in COMPARABLE
+            ]
+            if shared and self.chance(4) and text.count(" JOIN ") == 0:
+                name = self.choose(shared)
+                text += f" JOIN {other} USING ({name})"
+            else:
+                text += f" JOIN {other} ON {self.condition(scope, columns)}"
+            scope = scope + columns
+            alias = other_alias
+        return text, scope
+
+    def condition(self, left: Scope, right: Scope) -> str:
+        """A join condition, most often with an equality of columns."""
+        parts = []
+        kinds = [c.kind for c in left if c.kind in COMPARABLE]
+        pairs = [(a, b) for a in left for b in right if a.kind == b.kind and a.kind in COMPARABLE]
+        mixed = [
+            (a, b)
+            for a in left
+            for b in right
+            if {a.kind, b.kind} <= {"int", "float", "dec"} and a.kind != b.kind
+        ]
+        for _ in range(self.choose([1, 1, 1, 2])):
+            if mixed and self.chance(5):
+                a, b = self.choose(mixed)
+                parts.append(f"{a.text} = {b.text}")
+            elif pairs:
+                a, b = self.choose(pairs)
+                parts.append(f"{a.text} = {b.text}")
+            elif kinds:
+                kind = self.choose(kinds)
+                here, there = self.expression(left, kind, 1), self.expression(right, kind, 1)
+                parts.append(f"{here} = {there}")
+        if not parts or self.chance(4):
+            parts.append(self.expression([*left, *right], "bool", 1))
+        return " AND ".join(parts)
+
+    # SELECT
+
+    def query(self, depth: int) -> Select:
+        form = self.choose(
+            ["plain", "plain", "group", "group", "group", "scalar", "distinct", "union"]
+        )
+        if form == "union" and depth > 0:
+            return self.union(depth)
+        text, scope = self.joined(depth)
+        where = f" WHERE {self.expression(scope, 'bool', 2)}" if self.chance(3) else ""
+        if form in ("group", "scalar"):
+            return self.grouped(text + where, scope, form == "scalar")
+        if form == "plain" and self.chance(6) and " JOIN " not in text:
+            columns = tuple(Column(c.text.split(".", 1)[1], c.kind) for c in scope)
+            return Select(f"SELECT * FROM {text}{where}", columns)
+        items = [self.value(scope, self.choose([0, 1, 2])) for _ in range(self.choose([1, 2, 3]))]
+        if form == "distinct":
+            items = [i for i in items if i.kind not in ("approx", "bag")] or [Column("1", "int")]
+        return self.select("DISTINCT " if form == "distinct" else "", items, text + where)
+
+    def select(self, distinct: str, items: Sequence[Column], rest: str) -> Select:
+        names = [self.name("a") for _ in items]
+        listed = ", ".join(f"{i.text} AS {n}" for i, n in zip(items, names, strict=True))
+        columns = tuple(Column(n, i.kind) for i, n in zip(items, names, strict=True))
+        return Select(f"SELECT {distinct}{listed} FROM {rest}", columns)
+
+    def grouped(self, rest: str, scope: Scope, scalar: bool) -> Select:
+        usable = [c for c in scope if c.kind in COMPARABLE]
+        keys: list[Column] = []
+        if not scalar:
+            for _ in range(self.choose([1, 1, 2, 3])):
+                if usable and not self.chance(3):
+                    keys.append(self.choose(usable))
+                else:
+                    kind = self.choose([c.kind for c in usable] or ["int"])
+                    keys.append(Column(self.expression(scope, kind, 1), kind))
+            keys = list({k.text: k for k in keys}.values())
+        calls = [
+            self.aggregate(scope)
+            for _ in range(self.choose([0, 1, 1, 2, 3] if keys else [1, 2, 3]))
+        ]
+        if keys and self.chance(6):
+            key = self.choose(keys)
+            function = self.choose(["any_value", "first", "last", "max", "count", "min"])
+            calls.append(
+                Column(f"{function}({key.text})", "int" if function == "count" else key.kind)
+            )
+        if calls and self.chance(6):
+            # An expression over aggregates and keys.
+            number = self.expression([c for c in [*keys, *calls] if c.kind == "int"], "int", 1)
+            calls.append(Column(number, "int"))
+        shown = [k for k in keys if not self.chance(5)]
+        items = [*shown, *calls] or [Column("count(*)", "int")]
+        names = [self.name("a") for _ in items]
+        group = ""
+        if keys:
+            style = self.choose(["text", "text", "position", "alias", "all"])
+            if style == "all" and shown == keys and all(k.text not in ("0", "1") for k in keys):
+                group = " GROUP BY ALL"
+            else:
+                written = [
+                    (str(shown.index(k) + 1) if style == "position" else names[shown.index(k)])
+                    if k in shown and style in ("position", "alias")
+                    else _not_a_position(k.text)
+                    for k in keys
+                ]
+                group = f" GROUP BY {', '.join(written)}"
+        having = ""
+        if self.chance(4):
+            over = [c for c in [*keys, *calls] if c.kind in COMPARABLE]
+            having = f" HAVING {self.expression(over, 'bool', 1)}"
+        listed = ", ".join(f"{i.text} AS {n}" for i, n in zip(items, names, strict=True))
+        columns = tuple(Column(n, i.kind) for i, n in zip(items, names, strict=True))
+        return Select(f"SELECT {listed} FROM {rest}{group}{having}", columns)
+
+    def union(self, depth: int) -> Select:
+        left = self.query(depth - 1)
+        columns = [c for c in left.columns if c.kind in LITERALS]
+        if not columns:
+            return left
+        text, scope = self.joined(0)
+        other = [Column(self.expression(scope, c.kind, 1), c.kind) for c in columns]
+        right = self.select("", other, text)
+        alias = self.name("u")
+        names = ", ".join(f"{alias}.{c.text}" for c in columns)
+        word = self.choose(["UNION ALL", "UNION ALL", "UNION"])
+        return Select(
+            f"SELECT {names} FROM ({left.text}) AS {alias} {word} {right.text}", tuple(columns)
+        )
+
+    def whole(self) -> Select:
+        """A query, with CTEs in front."""
+        written = []
+        for _ in range(self.choose([0, 0, 0, 1, 2])):
+            inner = self.query(1)
+            name = self.name("w")
+            written.append(f"{name} AS ({inner.text})")
+            self.ctes[name] = inner
+        result = self.query(self.choose([0, 1, 1, 2]))
+        if written:
+            return Select(f"WITH {', '.join(written)} {result.text}", result.columns)
+        return result
+
+
+def _not_a_position(text: str) -> str:
+    return f"({text} + 0)" if re.fullmatch(r"-?\d+", text) else text
+
+
+# Histories
+
+Row = tuple[Any, ...]
+Batch = dict[str, dict[str, list[Row]]]
+
+
+@dataclass(frozen=True)
+class Example:
+    """Tables, a query over them, and the batches that change them."""
+
+    tables: Mapping[str, Schema]
+    query: str
+    batches: Sequence[Batch]
+    unordered: tuple[str, ...]
+
+
+def example(random: Random) -> Example:
+    """An example that a source of random numbers determines."""
+    tables = {f"t{i}": _schema(random) for i in range(random.choice([1, 1, 2, 2, 3]))}
+    query = Queries(random, tables).whole()
+    unordered = tuple(c.text for c in query.columns if c.kind == "bag")
+    return Example(tables, query.text, history(random, tables), unordered)
+
+
+def _schema(random: Random) -> Schema:
+    types = random.choices(ATOMIC, k=random.randint(2, 5))
+    if random.randrange(3) == 0:
+        types[-1] = random.choice(NESTED)
+    return tuple(Field(f"c{i}", t) for i, t in enumerate(types))
+
+
+def _value(random: Random, type_: T.DataType, extreme: bool) -> Any:
+    return random.choice([None, *pool(type_, extreme)])
+
+
+def history(random: Random, tables: Mapping[str, Schema]) -> list[Batch]:
+    """Batches that can be applied one after the other."""
+    extreme = random.randrange(15) == 0
+    rows: dict[str, list[Row]] = {name: [] for name in tables}
+    batches: list[Batch] = []
+    kinds = ["change", "change", "change", "update", "undo", "empty", "clear"]
+    for number in range(random.randint(2, 5)):
+        kind = "change" if number == 0 else random.choice(kinds)
+        batch: Batch = {}
+        if kind == "undo":
+            for name, sides in batches[-1].items():
+                batch[name] = {"insert": list(sides["delete"]), "delete": list(sides["insert"])}
+        elif kind != "empty":
+            for name, schema in tables.items():
+                if random.randrange(5):
+                    size = 0 if kind == "clear" else 12 if number == 0 else 4
+                    batch[name] = _change(random, schema, rows[name], kind, size, extreme)
+        for name, sides in batch.items():
+            for row in sides["delete"]:
+                del rows[name][[repr(r) for r in rows[name]].index(repr(row))]
+            rows[name] += sides["insert"]
+        batches.append(batch)
+    return batches
+
+
+def _change(
+    random: Random, schema: Schema, rows: list[Row], kind: str, size: int, extreme: bool
+) -> dict[str, list[Row]]:
+    count = len(rows) if kind == "clear" else min(len(rows), random.randrange(5))
+    delete = random.sample(rows, count)
+    if kind == "update":
+        # One column of each deleted row changes.
+        at = random.randrange(len(schema))
+        other = _value(random, schema[at].type, extreme)
+        return {"insert": [(*r[:at], other, *r[at + 1 :]) for r in delete], "delete": delete}
+    insert = [
+        tuple(_value(random, f.type, extreme) for f in schema)
+        for _ in range(random.randint(0, size))
+    ]
+    if insert and random.randrange(2):
+        insert += [insert[0]] * random.randint(1, 3)
+    return {"insert": insert, "delete": delete}

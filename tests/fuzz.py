@@ -1,0 +1,184 @@
+"""Random queries against the oracle, as many as one likes: `python -m tests.fuzz --examples 1000`.
+
+Each example has a number of its own, counted from the seed, that makes it again. A failure is cut
+down to few batches and rows and printed as a fixture for tests/fixtures/random/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from spark_incr.java import ensure_java
+from spark_incr.runtime import keys
+from tests.grammar import Batch, Example, example
+from tests.oracle import check
+from tests.recorded import write_example
+
+VARIANTS = ("plain", "colliding", "reopened", "late")
+_ENGINE = importlib.import_module("spark_incr.engine")  # the package's `engine` is a function
+_FEW_BITS = np.uint64(0x5 << 61 | 0x3)
+_MAGNITUDE = 1e8
+_ATTEMPTS = 40
+_NOT_THERE = "the test deletes a row that is not there"
+
+
+def run(spark: SparkSession, given: Example, variant: str = "plain") -> None:
+    """Hold an example to Spark.
+
+    `colliding` narrows the hashes of keys, `reopened` opens the engine anew after each batch, and
+    `late` creates the view after all batches but one and fills it by two rows at a time.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interpreted(spark))
+        if variant == "colliding":
+            stack.enter_context(mock.patch.object(keys, "HASH_MASK", _FEW_BITS))
+        if variant == "late":
+            stack.enter_context(mock.patch.object(_ENGINE, "CHUNK_ROWS", 2))
+        for count in range(len(given.batches), 0, -1):
+            # A batch that failed, here and in Spark, is not there to be undone.
+            with contextlib.suppress(_NotThereError):
+                _check(spark, given, given.batches[:count], variant)
+                break
+
+
+class _NotThereError(Exception):
+    """A batch deletes what a failed one would have inserted."""
+
+
+def _check(spark: SparkSession, given: Example, batches: Sequence[Batch], variant: str) -> None:
+    try:
+        check(
+            spark,
+            dict(given.tables),
+            given.query,
+            batches,
+            unordered=given.unordered,
+            magnitude=_MAGNITUDE,
+            created_after=len(batches) - 1 if variant == "late" else 0,
+            reopen=variant == "reopened",
+        )
+    except AssertionError as failure:
+        if str(failure).startswith(_NOT_THERE):
+            raise _NotThereError from failure
+        raise
+
+
+@contextlib.contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Spark without compiled code: many small queries, each run once."""
+    confs = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before: dict[str, Any] = {key: spark.conf.get(key) for key in confs}
+    for key, value in confs.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
+def numbered(number: int) -> tuple[Example, str]:
+    """The example of a number and the variant in which it is run."""
+    random = Random(number)
+    return example(random), random.choice(VARIANTS)
+
+
+def failure_of(spark: SparkSession, given: Example, variant: str) -> Exception | None:
+    """What an example reveals, if anything."""
+    try:
+        run(spark, given, variant)
+    except Exception as failure:
+        return failure
+    return None
+
+
+def minimised(spark: SparkSession, given: Example, variant: str, failure: Exception) -> Example:
+    """A part of the batches and rows that fails in the same way."""
+    attempts = iter(range(_ATTEMPTS))
+    changed = True
+    while changed:
+        changed = False
+        for smaller in _smaller(given):
+            if next(attempts, None) is None:
+                return given
+            found = failure_of(spark, smaller, variant)
+            if found is not None and type(found) is type(failure) and _NOT_THERE not in str(found):
+                given, changed = smaller, True
+                break
+    return given
+
+
+def _smaller(given: Example) -> Iterator[Example]:
+    batches = list(given.batches)
+    for i in reversed(range(len(batches))):
+        if len(batches) > 1:
+            yield _with(given, batches[:i] + batches[i + 1 :])
+    for i, batch in enumerate(batches):
+        for name, sides in batch.items():
+            for side, rows in sides.items():
+                for part in (rows[: len(rows) // 2], rows[len(rows) // 2 :]) if rows else ():
+                    other = {**batch, name: {**sides, side: part}}
+                    yield _with(given, [*batches[:i], other, *batches[i + 1 :]])
+
+
+def _with(given: Example, batches: list[Batch]) -> Example:
+    return Example(given.tables, given.query, batches, given.unordered)
+
+
+def report(spark: SparkSession, number: int) -> str:
+    """Run the example of a number; what to say if it fails, else nothing."""
+    given, variant = numbered(number)
+    failure = failure_of(spark, given, variant)
+    if failure is None:
+        return ""
+    small = minimised(spark, given, variant, failure)
+    return "\n".join(
+        [
+            f"example {number} ({variant}): {type(failure).__name__}: {failure}",
+            f"again with: python -m tests.fuzz --examples 1 --seed {number}",
+            json.dumps(write_example(small), ensure_ascii=False),
+        ]
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 10**9)
+    options = parser.parse_args()
+    print(f"seed {options.seed}, {options.examples} examples", flush=True)
+    ensure_java()
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .appName("spark_incr fuzz")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    failures = 0
+    for number in range(options.seed, options.seed + options.examples):
+        if text := report(spark, number):
+            failures += 1
+            print(text, flush=True)
+    print(f"{options.examples} examples, {failures} failures")
+    spark.stop()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,41 @@
+"""Random queries over random data: after every batch the view equals Spark's recompute.
+
+`python -m tests.fuzz` runs the same with as many examples as one likes. What it has found is in
+tests/fixtures/random/ and is run for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.fuzz import VARIANTS, report, run
+from tests.recorded import read_example
+
+FIXTURES = Path(__file__).parent / "fixtures" / "random"
+
+
+# The number is a seed and has no smaller neighbour: `report` does the shrinking.
+@pytest.mark.fuzz
+@settings(
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+    deadline=None,
+)
+@given(number=st.integers(0, 2**48))
+def test_random_queries(spark: SparkSession, number: int) -> None:
+    if failure := report(spark, number):
+        pytest.fail(failure, pytrace=False)
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.json")), ids=lambda p: p.stem)
+def test_recorded_queries(spark: SparkSession, path: Path) -> None:
+    example = read_example(json.loads(path.read_text()))
+    for variant in VARIANTS:
+        run(spark, example, variant)
