@@ -1,0 +1,1 @@
+"""How fast views are maintained, against recomputing them: `python -m benchmarks.run`."""
