@@ -157,7 +157,9 @@ def _details(node: Node) -> list[tuple[str, str]]:
             result.append(("monoid", text))
         for m in node.multisets:
             condition = [f"where {m.condition}"] if m.condition else []
-            result.append(("multiset", " ".join([f"{m.name}: {', '.join(m.values)}", *condition])))
+            grouped = ["with -0.0 as 0.0"] if m.grouped else []
+            text = " ".join([f"{m.name}: {', '.join(m.values)}", *condition, *grouped])
+            result.append(("multiset", text))
         for d in node.derived:
             constants = "".join(f", {p}" for p in d.parameters)
             result.append(("derived", f"{d.name}: {d.function}({d.multiset}{constants})"))

@@ -34,11 +34,15 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class Multiset:
-    """The values of some columns with their weights; where `condition` is given, only its rows."""
+    """The values of some columns with their weights; where `condition` is given, only its rows.
+
+    In a `grouped` one, values that GROUP BY takes for one are one: -0.0 is 0.0, at any depth.
+    """
 
     name: str
     values: tuple[str, ...]
     condition: str | None = None
+    grouped: bool = False
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from spark_incr.plan.stages import (
     Derived,
     Multiset,
 )
-from spark_incr.plan.types import FLOATS, INTEGERS, Field
+from spark_incr.plan.types import FLOATS, INTEGERS, Field, contains_float
 
 _MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr"}
 
@@ -54,7 +54,7 @@ class _Splitter:
     context: Context
     computed: dict[exp.Expr, Field] = field(default_factory=dict)
     accumulators: dict[Accumulator, Accumulator] = field(default_factory=dict)
-    multisets: dict[tuple[tuple[str, ...], str | None], Multiset] = field(default_factory=dict)
+    multisets: dict[Multiset, Multiset] = field(default_factory=dict)
     derived: list[Derived] = field(default_factory=list)
 
     def input(self) -> Node:
@@ -72,7 +72,8 @@ class _Splitter:
         multiset: str | None = None
         condition = call.condition
         if call.distinct:
-            multiset = self._multiset(call.arguments, condition).name
+            floats = any(contains_float(self._type(name)) for name in call.arguments)
+            multiset = self._multiset(call.arguments, condition, grouped=floats).name
             condition = None
         if call.function == "count":
             masked = self._masked(call.arguments, condition)
@@ -164,12 +165,14 @@ class _Splitter:
             self.accumulators[accumulator] = replace(accumulator, name=name)
         return self.accumulators[accumulator]
 
-    def _multiset(self, values: tuple[str, ...], condition: str | None) -> Multiset:
-        key = (values, condition)
-        if key not in self.multisets:
+    def _multiset(
+        self, values: tuple[str, ...], condition: str | None, grouped: bool = False
+    ) -> Multiset:
+        unnamed = Multiset("", values, condition, grouped)
+        if unnamed not in self.multisets:
             name = self.context.names.fresh("values_" + "_".join(values))
-            self.multisets[key] = Multiset(name, values, condition)
-        return self.multisets[key]
+            self.multisets[unnamed] = replace(unnamed, name=name)
+        return self.multisets[unnamed]
 
     def _type(self, name: str) -> T.DataType:
         for known in (*self.node.input.schema, *self.computed.values()):

@@ -139,11 +139,7 @@ class AggregateOperator:
         )
 
     def _batch(self, changes: pa.Table, snapshot: Snapshot) -> _Batch:
-        for name in self.stage.keys:
-            column = single(changes.column(name))
-            clean = canonical(column)
-            if clean is not column:
-                changes = changes.set_column(changes.schema.get_field_index(name), name, clean)
+        changes = _as_grouped(changes, self.stage.keys)
         columns = arrays(changes, self.stage.keys)
         groups = group_rows(columns, changes.num_rows)
         keys = pa.Table.from_arrays(
@@ -205,6 +201,8 @@ class AggregateOperator:
             valid = validity(condition)
             row = np.flatnonzero(values(condition) if valid is None else values(condition) & valid)
         rows = batch.rows.select([*names, WEIGHT]).take(row)
+        if multiset.grouped:
+            rows = _as_grouped(rows, multiset.values)
         distinct = group_rows(arrays(rows, names), rows.num_rows)
         total = distinct.total(weights(rows))
         kept = np.flatnonzero(total)
@@ -289,6 +287,16 @@ class AggregateOperator:
                 inputs = [state[name] for name in answer.inputs]
                 result.append(ANSWERS[answer.function](answer, inputs, self._ansi))
         return result
+
+
+def _as_grouped(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows with the named columns as GROUP BY sees them."""
+    for name in names:
+        column = single(rows.column(name))
+        clean = canonical(column)
+        if clean is not column:
+            rows = rows.set_column(rows.schema.get_field_index(name), name, clean)
+    return rows
 
 
 def _physical_names(accumulator: Accumulator) -> list[str]:
