@@ -136,10 +136,13 @@ class _Views:
         table = union.toArrow()
         results: dict[str, pa.Table] = {}
         for name, type_ in types.items():
-            own = table.filter(pc.equal(table.column(_NAME), name)).column(name)
             schema = tuple(Field(f.name, f.dataType) for f in type_.fields)
-            rows = pa.table(own.combine_chunks().flatten(), names=type_.names)
-            results[name] = rows.cast(arrow_schema(schema))
+            rows = arrow_schema(schema).empty_table()
+            own = table.filter(pc.equal(table.column(_NAME), name)).column(name)
+            if len(own):
+                flat = pa.table(own.combine_chunks().flatten(), names=type_.names)
+                rows = flat.cast(rows.schema)
+            results[name] = rows
             self.assign_rows(name, schema, results[name])
         return results
 

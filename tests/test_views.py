@@ -1,27 +1,568 @@
-"""What is maintained equals Spark's answer: every construct, with awkward rows."""
+"""What is maintained equals Spark's answer: every construct, with awkward rows.
+
+Each test gives the oracle tables, a query and a life: rows come, are doubled, move between groups,
+whole groups vanish and come back, and in the end everything is deleted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
-from tests.oracle import NOTHING, check, delete, insert, undo, update
+import spark_incr.engine
+from tests.oracle import NOTHING, Batch, check, delete, insert, together, undo, update
 
 NAN, INF = float("nan"), float("inf")
+BIG, NINES = Decimal(10) ** 23, Decimal("9" * 38)
 
 
-def test_group_by_with_awkward_rows(spark: SparkSession) -> None:
-    first = insert("t", (1, 1.5), (None, 2.0), (1, None), (2, NAN), (2, -0.0), (None, INF))
+def life(table: str, rows: Sequence[tuple[Any, ...]], key: int = 0) -> list[Batch]:
+    """Batches in which rows live through all that can happen to them; `key` is their group."""
+    half = len(rows) // 2
+    present = [*rows, *rows[:2]]
+    group = [row for row in present if row[key] == rows[0][key]]
+    vanish = delete(table, *group)
+    others = [row for row in present if row[key] != rows[0][key]]
+    moved = [(row, (*row[:key], rows[0][key], *row[key + 1 :])) for row in others[:3]]
+    left = [*group, *(new for _, new in moved), *others[len(moved) :]]
+    return [
+        insert(table, *rows[:half]),
+        insert(table, *rows[half:], *rows[:2]),
+        vanish,
+        NOTHING,
+        undo(vanish),
+        update(table, *moved),
+        delete(table, *left),
+    ]
+
+
+def keyed(values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Values in groups of some, one value and none but NULL."""
+    keys = ["a", "b", None]
+    return [*((keys[i % 3], v) for i, v in enumerate(values)), ("alone", values[0]), ("void", None)]
+
+
+@contextmanager
+def conf(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(key)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(key, str(before))
+
+
+NUMBERS: dict[str, list[Any]] = {
+    "TINYINT": [127, -128, None, 127, 0, 1, -1, 5, None],
+    "SMALLINT": [32767, -32768, None, 32767, 0, 1, -1, 5, 7],
+    "INT": [2147483647, -2147483648, None, 2147483647, 0, 1, -1, 5, 7],
+    "BIGINT": [2**60, -(2**60), None, 3, 0, 1, -1, -(2**60), 2**53 + 1],
+    "FLOAT": [1.5, -0.0, 0.0, NAN, INF, -7.25, None, 1.5, 3.0],
+    "DOUBLE": [1.5, -0.0, 0.0, -INF, NAN, -7.25, INF, 1.5, None],
+    "DECIMAL(10,2)": [Decimal(s) if s else None for s in
+        ("99999999.99", "-99999999.99", "0.01", "", "1.00", "1.00", "-0.01", "3.33", "2.50")],
+    "DECIMAL(38,10)": [BIG, -BIG, Decimal("0.0000000001"), None, BIG, Decimal("-3.3333333333"), Decimal(0), BIG, Decimal(7)],
+    "DECIMAL(38,0)": [Decimal(10) ** 33, -(Decimal(10) ** 33), Decimal(1), None, Decimal(1), Decimal(2), Decimal(0), Decimal(3), Decimal(5)],
+    "DECIMAL(5,5)": [Decimal("0.99999"), Decimal("-0.99999"), Decimal("0.00001"), None, Decimal(0), Decimal("0.5"), Decimal("0.5"), Decimal("0.00001"), None],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_aggregates_of_numbers(spark: SparkSession, kind: str) -> None:
     check(
         spark,
-        {"t": "k INT, v DOUBLE"},
-        "SELECT k, count(*) AS n, count(v) AS c, sum(v) AS s, avg(v) AS a, max(v) AS m FROM t GROUP BY k",
+        {"t": f"k STRING, v {kind}"},
+        """SELECT k, count(*) AS n, count(v) AS c, sum(v) AS s, avg(v) AS a, min(v) AS lo, max(v) AS hi,
+             count(DISTINCT v) AS d, sum(DISTINCT v) AS sd, avg(DISTINCT v) AS ad
+           FROM t GROUP BY k""",
+        life("t", keyed(NUMBERS[kind])),
+        reference=True,
+        magnitude=2.0**60 if kind == "BIGINT" else None,
+    )
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_without_group(spark: SparkSession, kind: str) -> None:
+    check(
+        spark,
+        {"t": f"k STRING, v {kind}"},
+        """SELECT count(*) AS n, sum(v) AS s, avg(v) AS a, max(v) AS hi, count(DISTINCT v) AS d,
+             median(v) AS m, percentile(v, array(0.0, 0.25, 1.0)) AS p, collect_set(v) AS vs
+           FROM t HAVING count(*) <> 3""",
+        life("t", keyed(NUMBERS[kind])),
+        unordered=["vs"],
+        magnitude=2.0**60 if kind == "BIGINT" else None,
+    )
+
+
+DYADIC = [1.5, -2.25, None, 4.0, 0.5, 1.5, -8.0, 1.5, 0.25, 3.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT", "INT", "DECIMAL(10,2)"])
+def test_moments(spark: SparkSession, kind: str) -> None:
+    def typed(x: float | None) -> Any:
+        if x is None or kind in ("DOUBLE", "FLOAT"):
+            return x
+        return Decimal(str(x)) if kind.startswith("DEC") else int(x * 4)
+
+    rows = [
+        (k, typed(a), typed(b))
+        for (k, a), b in zip(keyed(DYADIC), [*DYADIC[3:], *DYADIC[:5]], strict=True)
+    ]
+    check(
+        spark,
+        {"t": f"k STRING, x {kind}, y {kind}"},
+        """SELECT k, var_pop(x) AS a, var_samp(x) AS b, variance(x) AS c, stddev(x) AS d,
+             stddev_pop(x) AS e, covar_pop(x, y) AS f, covar_samp(x, y) AS g, corr(x, y) AS h,
+             var_pop(x) FILTER (WHERE y > 0) AS i, var_pop(DISTINCT x) AS j, std(y) AS l
+           FROM t GROUP BY k""",
+        life("t", rows),
+        reference=kind == "DOUBLE",
+        magnitude=64.0 * 64.0,
+    )
+
+
+def test_moments_of_nan_and_infinity(spark: SparkSession) -> None:
+    rows = [
+        ("a", NAN, 1.0),
+        ("a", 1.0, 2.0),
+        ("b", INF, 1.0),
+        ("b", 2.0, INF),
+        ("c", 3.0, 3.0),
+        ("c", 3.0, 4.0),
+    ]
+    check(
+        spark,
+        {"t": "k STRING, x DOUBLE, y DOUBLE"},
+        "SELECT k, var_pop(x) AS a, stddev(x) AS b, covar_samp(x, y) AS c, corr(x, y) AS d, sum(x) AS s FROM t GROUP BY k",
+        life("t", rows),
+        reference=True,
+    )
+
+
+def test_booleans_and_bits(spark: SparkSession) -> None:
+    rows = [
+        ("a", True, 5, 2**62), ("a", False, -1, -(2**63)), ("b", None, None, None), ("b", True, 6, 1),
+        (None, False, 127, 2**63 - 1), (None, None, -128, 0), ("c", True, 3, 3), ("c", True, 3, 3),
+    ]  # fmt: skip
+    check(
+        spark,
+        {"t": "k STRING, b BOOLEAN, i TINYINT, l BIGINT"},
+        """SELECT k, bool_and(b) AS ba, bool_or(b) AS bo, every(b) AS ev, some(b) AS so, count_if(b) AS ci,
+             bit_and(i) AS ia, bit_or(i) AS io, bit_xor(i) AS ix, bit_and(l) AS la, bit_or(l) AS lo,
+             bit_xor(l) AS lx, bit_xor(DISTINCT i) AS dx, max(b) AS mb, count_if(i > 0) AS cp
+           FROM t GROUP BY k""",
+        life("t", rows),
+        reference=True,
+    )
+
+
+UTC = timezone.utc
+PAYLOADS: dict[str, list[Any]] = {
+    "STRING": ["", "a", "ä", None, "a", "𝄞", "A", "z" * 50, "a"],
+    "BINARY": [b"", b"a", b"\xff\x00", None, b"a", b"\x00", b"b", b"a", None],
+    "BOOLEAN": [True, False, None, True, True, False, None, None, True],
+    "DATE": [date(1, 1, 1), date(9999, 12, 31), None, date(1970, 1, 1), date(1582, 10, 15), date(2024, 2, 29), None, date(1, 1, 1), date(2024, 2, 29)],
+    "TIMESTAMP": [datetime(1900, 1, 1, tzinfo=UTC), datetime(2024, 3, 31, 2, 30, 0, 1, tzinfo=UTC), None, datetime(1970, 1, 1, tzinfo=UTC), None, datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC), None, None],
+    "TIMESTAMP_NTZ": [datetime(1900, 1, 1), datetime(2024, 3, 31, 2, 30, 0, 1), None, datetime(1970, 1, 1), None, datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(1970, 1, 1), None, None],
+    "ARRAY<INT>": [[], [1], [1, None], None, [1], [None], [1, 2], [], None],
+    "ARRAY<DOUBLE>": [[0.0], [-0.0], [NAN], None, [NAN], [INF, None], [], [0.0], None],
+    "STRUCT<a: INT, b: STRING>": [{"a": 1, "b": "x"}, {"a": 1, "b": None}, None, {"a": None, "b": None}, {"a": 1, "b": "x"}, {"a": 0, "b": ""}, None, {"a": 1, "b": "x"}, {"a": 2, "b": "x"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+def test_payloads(spark: SparkSession, kind: str) -> None:
+    check(
+        spark,
+        {"t": f"k STRING, v {kind}"},
+        """SELECT k, count(v) AS c, min(v) AS lo, max(v) AS hi, count(DISTINCT v) AS d,
+             collect_list(v) AS vs, collect_set(v) AS ds
+           FROM t GROUP BY k""",
+        life("t", keyed(PAYLOADS[kind])),
+        unordered=["vs", "ds"],
+        reference=kind in ("STRING", "ARRAY<DOUBLE>"),
+    )
+
+
+@pytest.mark.parametrize("kind", [*PAYLOADS, "FLOAT", "DOUBLE", "DECIMAL(38,10)"])
+def test_keys_and_distinct(spark: SparkSession, kind: str) -> None:
+    values = {**PAYLOADS, **NUMBERS}[kind]
+    check(
+        spark,
+        {"t": f"v {kind}, n INT"},
+        """SELECT v, count(*) AS c, sum(n) AS s FROM t GROUP BY v
+           UNION ALL SELECT DISTINCT v, CAST(-1 AS BIGINT), CAST(-1 AS BIGINT) FROM t""",
+        life("t", [(v, i) for i, v in enumerate(values)]),
+        reference=kind in ("DOUBLE", "STRUCT<a: INT, b: STRING>"),
+    )
+
+
+@pytest.mark.parametrize("kind", [*PAYLOADS, "FLOAT", "DOUBLE", "DECIMAL(38,10)", "BIGINT"])
+def test_payloads_through_joins(spark: SparkSession, kind: str) -> None:
+    values = {**PAYLOADS, **NUMBERS}[kind]
+    batches = life("t", [(i % 3, v) for i, v in enumerate(values)])
+    other = insert("u", *((i, v) for i, v in enumerate(values[:4])))
+    batches[1] = together(batches[1], other)
+    batches[3] = undo(other)
+    check(
+        spark,
+        {"t": f"k INT, v {kind}", "u": f"k INT, v {kind}"},
+        "SELECT t.v AS tv, u.v AS uv, t.v = u.v AS same FROM t JOIN u ON t.v = u.v OR t.k = u.k WHERE t.k >= 0"
+        if kind == "BIGINT"
+        else "SELECT t.k, u.k AS uk, t.v AS tv, u.v AS uv FROM t JOIN u ON t.v = u.v",
+        batches,
+        reference=kind in ("DOUBLE", "STRING"),
+    )
+
+
+def test_min_by_and_max_by(spark: SparkSession) -> None:
+    rows = [
+        ("a", 1, "x"),
+        ("a", 2, None),
+        ("a", None, "y"),
+        ("b", None, "z"),
+        (None, 4, "u"),
+        (None, 3, "v"),
+        ("c", 9, "w"),
+    ]
+    check(
+        spark,
+        {"t": "k STRING, o INT, v STRING"},
+        """SELECT k, min_by(v, o) AS lo, max_by(v, o) AS hi, max_by(o, v) AS back,
+             max_by(v, o) FILTER (WHERE o < 3) AS few, max_by(o, -o) AS own
+           FROM t GROUP BY k""",
+        life("t", rows),
+        reference=True,
+    )
+
+
+def test_values_that_the_group_determines(spark: SparkSession) -> None:
+    rows = [("a", 1), ("a", 1), ("b", 2), (None, 3), ("b", 5)]
+    check(
+        spark,
+        {"t": "k STRING, v INT"},
+        "SELECT k, any_value(k) AS a, first(k) AS f, last(upper(k)) AS l, first_value(k) AS fv, last(k, true) AS lt FROM t GROUP BY k",
+        life("t", rows),
+        reference=True,
+    )
+
+
+def test_percentiles(spark: SparkSession) -> None:
+    rows = keyed([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, None])
+    check(
+        spark,
+        {"t": "k STRING, v INT"},
+        """SELECT k, percentile(v, 0.5) AS p, median(v) AS m, percentile(v, array(0, 0.1, 1.0)) AS ps,
+             percentile(v, 0.3) FILTER (WHERE v > 2) AS few, percentile(CAST(v AS DECIMAL(10,2)), 0.25) AS d
+           FROM t GROUP BY k""",
+        life("t", rows),
+        reference=True,
+    )
+
+
+def test_filters(spark: SparkSession) -> None:
+    rows = [
+        ("a", 1, True),
+        ("a", 2, False),
+        ("a", 3, None),
+        ("b", 4, False),
+        ("b", None, True),
+        (None, 5, True),
+        ("c", 6, None),
+    ]
+    check(
+        spark,
+        {"t": "k STRING, v INT, c BOOLEAN"},
+        """SELECT k, count(*) FILTER (WHERE c) AS n, count(v) FILTER (WHERE c) AS cv, sum(v) FILTER (WHERE c) AS s,
+             avg(v) FILTER (WHERE NOT c) AS a, max(v) FILTER (WHERE c) AS m, count(DISTINCT v) FILTER (WHERE c) AS d,
+             collect_list(v) FILTER (WHERE v > 2) AS vs, bool_and(c) FILTER (WHERE v > 1) AS b,
+             count_if(c) FILTER (WHERE v > 1) AS ci, sum(DISTINCT v) FILTER (WHERE c) AS sd, any_value(k) FILTER (WHERE c) AS av
+           FROM t GROUP BY k""",
+        life("t", rows),
+        unordered=["vs"],
+        reference=True,
+    )
+
+
+def test_aggregates_without_group_over_nothing(spark: SparkSession) -> None:
+    rows = [("a", 1.5, 2), ("b", None, 3), ("a", 4.0, None)]
+    check(
+        spark,
+        {"t": "k STRING, x DOUBLE, i INT"},
+        """SELECT count(*) AS n, count(x) AS c, sum(x) AS s, avg(x) AS a, min(k) AS lo, max(x) AS hi,
+             count(DISTINCT k) AS d, sum(DISTINCT i) AS sd, var_samp(x) AS v, bool_or(x > 1) AS b, bit_xor(i) AS bx,
+             min_by(k, i) AS mb, collect_list(k) AS ks, collect_set(k) AS ds, median(x) AS md, corr(x, i) AS co,
+             count(*) FILTER (WHERE i > 2) AS f, count(DISTINCT k, i) AS ki, sum(CAST(i AS DECIMAL(38,3))) AS dec
+           FROM t WHERE k IS NOT NULL""",
+        life("t", rows),
+        unordered=["ks", "ds"],
+        reference=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT max(v) AS m FROM t HAVING count(*) > 2",
+        "SELECT 'x' AS x, 1 AS one FROM t HAVING sum(v) > 3",
+        "SELECT count(*) + 1 AS n, sum(v) * 2 AS s FROM t HAVING max(v) IS NOT NULL OR count(*) = 0",
+        "SELECT k, sum(v) AS s FROM t GROUP BY k HAVING s > 3 AND k <> 'b'",
+        "SELECT k, sum(v) FROM t GROUP BY k HAVING count(DISTINCT v) > 1",
+        "SELECT upper(k) AS u, v % 2 AS odd, count(*) AS n FROM t GROUP BY upper(k), v % 2",
+        "SELECT upper(k) AS u, v % 2 AS odd, count(*) AS n FROM t GROUP BY 1, 2",
+        "SELECT upper(k) AS u, v % 2 AS odd, count(*) AS n FROM t GROUP BY u, odd",
+        "SELECT upper(k) AS u, v % 2 AS odd, sum(v) + v % 2 AS s FROM t GROUP BY ALL",
+        "SELECT concat(upper(k), '!') AS u, max(v) - min(v) AS s FROM t GROUP BY upper(k)",
+        "SELECT count(*) AS n FROM t GROUP BY k",
+        "SELECT k FROM t GROUP BY k",
+        "SELECT DISTINCT upper(k) AS u, v > 2 AS big FROM t",
+        "SELECT DISTINCT count(*) AS n FROM t GROUP BY k",
+        "SELECT DISTINCT k, sum(v) AS s FROM t GROUP BY k, v",
+
+
+        "SELECT k, v, 1 AS one, CAST(NULL AS INT) AS nothing FROM t WHERE v IS NULL OR v > 1",
+        "SELECT CASE WHEN v > 2 THEN 'big' WHEN v IS NULL THEN NULL ELSE k END AS c, coalesce(v, -1) AS w FROM t",
+        "SELECT max(s) AS m, count(*) AS n FROM (SELECT k, sum(v) AS s FROM t GROUP BY k)",
+        "SELECT n, count(*) AS groups FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n",
+        "SELECT avg(m) AS a FROM (SELECT max(n) AS m FROM (SELECT k, v, count(*) AS n FROM t GROUP BY k, v) GROUP BY k)",
+        "SELECT a.k, a.n, b.s FROM (SELECT k, count(*) AS n FROM t GROUP BY k) AS a JOIN (SELECT k, sum(v) AS s FROM t GROUP BY k) AS b ON a.k = b.k",
+        "WITH g AS (SELECT k, sum(v) AS s FROM t GROUP BY k) SELECT a.k, b.k AS k2 FROM g AS a JOIN g AS b ON a.s = b.s",
+        "WITH a AS (SELECT k, v FROM t WHERE v > 1), b AS (SELECT k, max(v) AS m FROM a GROUP BY k) SELECT a.k, a.v, b.m FROM a JOIN b USING (k)",
+        "WITH t AS (SELECT k, v + 1 AS v FROM t) SELECT k, sum(v) AS s FROM t GROUP BY k",
+        "SELECT k, v FROM t UNION ALL SELECT upper(k), v * 2L FROM t",
+        "SELECT k, v FROM t UNION SELECT k, v FROM t WHERE v > 2",
+        "SELECT k, sum(w) AS s FROM (SELECT k, v AS w FROM t UNION ALL SELECT k, CAST(v AS DECIMAL(20,3)) FROM t UNION ALL SELECT 'z', 1) GROUP BY k",
+        "SELECT 1 AS a, 'x' AS b",
+        "SELECT count(*) AS n FROM (SELECT 1 AS a UNION ALL SELECT v FROM t)",
+    ],
+)  # fmt: skip
+def test_query(spark: SparkSession, query: str) -> None:
+    rows = [("a", 1), ("a", 2), ("b", 3), (None, 4), ("b", None), ("A", 2), ("", 1)]
+    check(spark, {"t": "k STRING, v INT"}, query, life("t", rows), reference=True)
+
+
+T_ROWS = [
+    (1, 10, "p"),
+    (1, 20, "q"),
+    (2, None, "p"),
+    (None, 30, "r"),
+    (3, 10, ""),
+    (2, 10, "p"),
+    (1, 10, "p"),
+]
+U_ROWS = [(1, 10, "x"), (1, 11, "y"), (2, 10, None), (None, 10, "z"), (4, 20, "w"), (2, 10, None)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT t.a, t.c, u.c AS uc FROM t JOIN u ON t.a = u.a",
+        "SELECT t.a, u.c FROM t, u WHERE t.a = u.a AND t.b = u.b",
+        "SELECT t.a, u.c FROM t JOIN u ON t.a = u.a AND t.b < u.b",
+        "SELECT * FROM t JOIN u USING (a)",
+        "SELECT * FROM t JOIN u USING (b, a)",
+        "SELECT a, b, t.c, u.c AS uc FROM t JOIN u USING (a, b) WHERE a > 1",
+        "SELECT x.a, y.b, z.c FROM t AS x JOIN t AS y ON x.a = y.a JOIN t AS z ON y.b = z.b",
+        "SELECT x.c, y.c AS yc FROM t AS x JOIN t AS y ON x.a = y.b / 10",
+        "SELECT t.c, u.c AS uc FROM t CROSS JOIN u",
+        "SELECT t.c, u.c AS uc FROM t JOIN u ON t.a > u.a",
+        "SELECT u.c, count(*) AS n, sum(t.b) AS s, max(t.c) AS m FROM t JOIN u ON t.a = u.a GROUP BY u.c",
+        "SELECT count(*) AS n FROM t JOIN u ON t.a = u.a",
+        "SELECT t.a FROM t JOIN u ON t.a + 1 = u.a * 2 AND length(t.c) <= 1",
+        "SELECT x.a, n, m FROM (SELECT a, count(*) AS n FROM t GROUP BY a) AS x JOIN (SELECT a, max(c) AS m FROM u GROUP BY a) AS y ON x.a = y.a",
+        "SELECT t.a, s.d FROM t JOIN (SELECT a, b AS d FROM u UNION ALL SELECT b, a FROM u) AS s ON t.b = s.a",
+    ],
+)  # fmt: skip
+def test_join(spark: SparkSession, query: str) -> None:
+    batches = life("t", T_ROWS)
+    other = life("u", U_ROWS)
+    both = [together(a, b) for a, b in zip(batches, other, strict=True)]
+    check(
+        spark,
+        {"t": "a INT, b INT, c STRING", "u": "a INT, b INT, c STRING"},
+        query,
+        [batches[0], together(batches[1], other[0]), other[1], *both[2:6], batches[6], other[6]],
+        reference=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "rows", "other"),
+    [
+        ("INT", "BIGINT", [1, 2, None, 2**31 - 1], [1, 2, None, 2**31 - 1]),
+        ("INT", "DOUBLE", [1, 2, 0, None], [1.0, 2.5, -0.0, NAN]),
+        ("FLOAT", "DOUBLE", [0.1, NAN, -0.0, INF], [0.1, NAN, 0.0, INF]),
+        ("DECIMAL(10,2)", "DECIMAL(12,4)", [Decimal("1.50"), Decimal("2.00"), None, Decimal("-1")], [Decimal("1.5000"), Decimal("2.0001"), None, Decimal("-1")]),
+        ("BIGINT", "DECIMAL(20,1)", [1, 2, None, 3], [Decimal("1.0"), Decimal("2.5"), None, Decimal("3.0")]),
+        ("DATE", "TIMESTAMP", [date(2024, 1, 1), date(2024, 1, 2), None, date(1970, 1, 1)], [datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, 1, tzinfo=UTC), None, datetime(1970, 1, 1, tzinfo=UTC)]),
+        ("STRING", "INT", ["1", "2", None, "7"], [1, 3, None, 7]),
+        ("TINYINT", "SMALLINT", [127, -128, 0, None], [127, -128, 300, None]),
+    ],
+)  # fmt: skip
+def test_join_keys_of_different_types(
+    spark: SparkSession, left: str, right: str, rows: list[Any], other: list[Any]
+) -> None:
+    here = life("t", [(v, i) for i, v in enumerate(rows)])
+    there = life("u", [(v, i) for i, v in enumerate(other)])
+    check(
+        spark,
+        {"t": f"k {left}, n INT", "u": f"k {right}, m INT"},
+        "SELECT t.k, u.k AS uk, n, m FROM t JOIN u ON t.k = u.k",
+        [*there[:2], *here[:3], there[2], *here[3:6], there[4]],
+    )
+
+
+def test_views_over_views(spark: SparkSession) -> None:
+    rows = [("a", 1), ("a", 2), ("b", 3), (None, 4), ("b", None), ("c", 2)]
+    check(
+        spark,
+        {"t": "k STRING, v INT"},
+        "SELECT g.k, g.s, w.m FROM grouped AS g JOIN whole AS w ON g.s <= w.m",
+        life("t", rows),
+        views={
+            "filtered": "SELECT k, v FROM t WHERE v > 1",
+            "grouped": "SELECT k, sum(v) AS s FROM filtered GROUP BY k",
+            "whole": "SELECT max(s) AS m FROM grouped",
+        },
+        reference=True,
+        reopen=True,
+    )
+
+
+def test_static_tables(spark: SparkSession) -> None:
+    rows = [("a", 1), ("a", 2), ("b", 3), (None, 4), ("b", None), ("c", 2)]
+    check(
+        spark,
+        {"t": "k STRING, v INT"},
+        "SELECT n.name, sum(t.v) AS s FROM t JOIN names AS n ON t.k = n.k GROUP BY n.name",
+        life("t", rows),
+        static={"names": pa.table({"k": ["a", "b", "b"], "name": ["Ada", "Bob", "Ben"]})},
+        reference=True,
+        reopen=True,
+    )
+
+
+@pytest.mark.parametrize("after", [1, 3, 7])
+def test_views_created_over_rows_that_are_there(
+    spark: SparkSession, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_incr.engine, "CHUNK_ROWS", 2)
+    batches = life("t", T_ROWS)
+    both = [together(a, b) for a, b in zip(batches, life("u", U_ROWS), strict=True)]
+    check(
+        spark,
+        {"t": "a INT, b INT, c STRING", "u": "a INT, b INT, c STRING"},
+        """SELECT t.a, count(*) AS n, max(u.c) AS m, collect_list(t.c) AS cs, median(u.b) AS md
+           FROM t JOIN u ON t.a = u.a GROUP BY t.a""",
+        both[:6],
+        unordered=["cs"],
+        created_after=after,
+        reopen=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "query", "fine", "bad"),
+    [
+        ("BIGINT", "SELECT k, sum(v) AS s FROM t GROUP BY k", 2**63 - 1, 1),
+        ("BIGINT", "SELECT sum(v) AS s FROM t", -(2**63), -1),
+        ("DECIMAL(38,0)", "SELECT k, sum(v) AS s FROM t GROUP BY k", NINES, Decimal(1)),
+        ("INT", "SELECT k, v + 1 AS w FROM t", 5, 2**31 - 1),
+        ("INT", "SELECT k, sum(100 / v) AS w FROM t GROUP BY k", 5, 0),
+        ("INT", "SELECT k, CAST(v AS TINYINT) AS w FROM t", 127, 128),
+        ("STRING", "SELECT k, max(CAST(v AS INT)) AS w FROM t GROUP BY k", "12", "twelve"),
+        ("INT", "SELECT k, count(*) AS n FROM t GROUP BY k HAVING 10 / sum(v) > 1", 5, -5),
+        ("BIGINT", "SELECT k, -v AS w FROM t", 5, -(2**63)),
+        ("DECIMAL(38,0)", "SELECT v * 10 AS w FROM t", Decimal(5), NINES),
+    ],
+)  # fmt: skip
+def test_failures_leave_everything_as_it_was(
+    spark: SparkSession, kind: str, query: str, fine: Any, bad: Any
+) -> None:
+    check(
+        spark,
+        {"t": f"k STRING, v {kind}"},
+        query,
         [
-            first,
-            update("t", ((1, 1.5), (3, 1.5)), ((2, NAN), (2, 1.0))),
-            NOTHING,
-            delete("t", (1, None), (None, INF)),
-            insert("t", (1, 7.0)),
-            undo(insert("t", (1, 7.0))),
+            insert("t", ("a", fine)),
+            insert("t", ("a", bad), ("b", fine)),
+            insert("t", ("c", fine)),
+            update("t", (("c", fine), ("b", fine))),
+            together(delete("t", ("a", fine))),
         ],
         reopen=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "query", "values"),
+    [
+        ("BIGINT", "SELECT k, sum(v) AS s, avg(v) AS a FROM t GROUP BY k", [2**63 - 1, 1, 5, -(2**63), None]),
+        ("INT", "SELECT k, v + 1 AS w, v * v AS q, -v AS m, abs(v) AS a FROM t", [2**31 - 1, -(2**31), 5, None]),
+        ("INT", "SELECT k, 100 / v AS d, 100 % v AS r, sum(v) AS s FROM t GROUP BY k, v", [0, 5, None, 3]),
+        ("STRING", "SELECT k, CAST(v AS INT) AS i, CAST(v AS DATE) AS d, v + 1 AS w FROM t", ["1", "x", "2024-02-30", "", None]),
+        ("DECIMAL(38,0)", "SELECT k, sum(v) AS s, avg(v) AS a FROM t GROUP BY k", [NINES, NINES, Decimal(1), None]),
+        ("DECIMAL(38,0)", "SELECT k, v * 10 AS w, v + v AS s FROM t", [NINES, Decimal(1), None]),
+        ("INT", "SELECT k, CAST(v AS TINYINT) AS t, CAST(v AS SMALLINT) AS s FROM t", [128, 40000, -129, None]),
+        ("DOUBLE", "SELECT k, CAST(v AS INT) AS i, CAST(v AS BIGINT) AS l, v / 0 AS z FROM t", [NAN, INF, 1e30, -1.5]),
+        ("DOUBLE", "SELECT k, corr(v, v) AS c, var_samp(v) AS s FROM t GROUP BY k", [1.0, 1.0, 2.0, None]),
+        ("ARRAY<INT>", "SELECT k, v[3] AS e, element_at(v, 5) AS f FROM t", [[1, 2], [], None]),
+    ],
+)  # fmt: skip
+def test_without_ansi(spark: SparkSession, kind: str, query: str, values: list[Any]) -> None:
+    with conf(spark, "spark.sql.ansi.enabled", "false"):
+        check(spark, {"t": f"k STRING, v {kind}"}, query, life("t", keyed(values)))
+
+
+def test_primary_keys(spark: SparkSession) -> None:
+    check(
+        spark,
+        {"t": "id INT, k STRING, v DECIMAL(10,2)"},
+        "SELECT k, count(*) AS n, sum(v) AS s, max(id) AS m, first(k) AS f FROM t GROUP BY k",
+        [
+            insert("t", (1, "a", Decimal("1.10")), (2, "b", Decimal("2.20")), (3, None, None)),
+            update("t", ((1, "a", Decimal("1.10")), (1, "b", Decimal("1.10")))),
+            update(
+                "t",
+                ((2, "b", Decimal("2.20")), (3, "b", Decimal("2.20"))),
+                ((3, None, None), (2, None, None)),
+            ),
+            delete("t", (1, "b", Decimal("1.10"))),
+        ],
+        keys={"t": ("id",)},
+        reopen=True,
+    )
+
+
+def test_names_that_need_quotes(spark: SparkSession) -> None:
+    rows = [("a", 1), ("a", 2), ("b", 3), (None, 4)]
+    check(
+        spark,
+        {"order": "`group by` STRING, `a.b` INT"},
+        """SELECT o.`group by` AS `the key`, sum(o.`a.b`) AS `s``um`, max(`a.b`) AS `select`, count(*) AS `Größe`
+           FROM `order` AS o JOIN (SELECT `a.b` AS `x y` FROM `order`) AS p ON o.`a.b` = p.`x y` GROUP BY o.`group by`""",
+        life("order", rows),
+        reference=True,
+        reopen=True,
+    )
+
+
+def test_functions_that_only_spark_knows(spark: SparkSession) -> None:
+    rows = [("a1", 1), ("b22", 2), (None, 3), ("", None)]
+    check(
+        spark,
+        {"t": "k STRING, v INT"},
+        """SELECT regexp_replace(k, '[0-9]+', '#') AS r, sum(size(split(k, ''))) AS n, max(transform(sequence(1, v), x -> x * v)) AS x,
+             max(named_struct('a', v, 'b', k)) AS st, md5(k) AS h
+           FROM t GROUP BY regexp_replace(k, '[0-9]+', '#'), md5(k)""",
+        life("t", rows),
+        reference=True,
     )

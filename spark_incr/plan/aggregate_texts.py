@@ -36,7 +36,7 @@ from spark_incr.plan.change_texts import (
     select,
 )
 from spark_incr.plan.stages import ROWS, Accumulator, AggregateStage, Answer, Derived, Multiset
-from spark_incr.plan.types import Field, type_text
+from spark_incr.plan.types import FLOATS, Field, type_text
 from spark_incr.sql.names import quote
 
 _EXACT_DIGITS = 17
@@ -341,7 +341,18 @@ def _distinct_value(answer: Answer, values: Sequence[str]) -> exp.Expr:
     if answer.function == "count" and len(values) > 1:
         present = " AND ".join(f"{quote(v)} IS NOT NULL" for v in values)
         return parse(f"COUNT(IF({present}, 1, NULL))")
+    value, count = f"CAST({quote(values[0])} AS DOUBLE)", f"COUNT({quote(values[0])})"
+    if answer.function.startswith(("var_", "stddev_")):
+        return parse(_moment(answer, [count, _in_order(value), _in_order(f"{value} * {value}")]))
+    if isinstance(answer.source, FLOATS) and answer.function in ("sum", "avg"):
+        divisor = f" / {count}" if answer.function == "avg" else ""
+        return parse(f"CASE WHEN {count} > 0 THEN {_in_order(value)}{divisor} END")
     return parse(f"{answer.function.upper()}({', '.join(map(quote, values))})")
+
+
+def _in_order(value: str) -> str:
+    """A sum of doubles that does not depend on the order of the rows."""
+    return f"AGGREGATE(SORT_ARRAY(COLLECT_LIST({value})), CAST(0 AS DOUBLE), (a, b) -> a + b)"
 
 
 def _derived_value(derived: Derived, values: Sequence[str]) -> exp.Expr:
