@@ -12,10 +12,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlglot import exp
-
 from spark_incr.plan.context import Context
-from spark_incr.plan.nodes import Filter, Join, Node, Project, UnionAll, columns_in, rewrite, walk
+from spark_incr.plan.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    Node,
+    Project,
+    UnionAll,
+    columns_in,
+    rewrite,
+    walk,
+)
+from spark_incr.plan.stages import AggregateStage
 
 _LIMIT = 50
 
@@ -55,15 +64,9 @@ def validate(plan: Node, rule: str) -> None:
     for node in walk(plan):
         if len(set(node.names)) != len(node.names):
             raise AssertionError(f"{rule}: {type(node).__name__} has two columns of one name")
-        expressions: tuple[exp.Expr, ...] = ()
-        if isinstance(node, Project):
-            expressions = node.expressions
-        elif isinstance(node, Filter):
-            expressions = (node.condition,)
         available = {name for child in node.inputs for name in child.names}
-        for expression in expressions:
-            if missing := columns_in(expression) - available:
-                raise AssertionError(f"{rule}: {type(node).__name__} lacks {sorted(missing)}")
+        if missing := _read_by(node) - available:
+            raise AssertionError(f"{rule}: {type(node).__name__} lacks {sorted(missing)}")
         if isinstance(node, Join) and any(
             node.left.type_of(a) != node.right.type_of(b) for a, b in node.keys
         ):
@@ -73,6 +76,25 @@ def validate(plan: Node, rule: str) -> None:
             for child in node.relations
         ):
             raise AssertionError(f"{rule}: union of different types")
+
+
+def _read_by(node: Node) -> set[str]:
+    """The columns that a node reads from its inputs."""
+    match node:
+        case Project():
+            return {name for e in node.expressions for name in columns_in(e)}
+        case Filter():
+            return columns_in(node.condition)
+        case Join():
+            return {name for pair in node.keys for name in pair}
+        case Aggregate():
+            conditions = {c.condition for c in node.calls if c.condition}
+            return {*node.keys, *(a for c in node.calls for a in c.arguments), *conditions}
+        case AggregateStage():
+            read = {*node.keys, *(v for m in node.multisets for v in m.values)}
+            read |= {m.condition for m in node.multisets if m.condition}
+            return read | {n for a in node.accumulators for n in (*a.terms, *a.present)}
+    return set()
 
 
 def _trace(pack: Pack, rule: Rule, before: Node, after: Node) -> None:
