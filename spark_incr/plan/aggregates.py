@@ -13,6 +13,8 @@ from sqlglot import exp
 
 HOMOMORPHIC = "homomorphic"
 MULTISET = "multiset"
+# The function of a call that is evaluated as it was written, over the rows of its group.
+AFFECTED = "affected"
 
 FUNCTIONS: dict[str, str] = {
     "count": HOMOMORPHIC,
@@ -148,6 +150,8 @@ class Reading:
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node calls an aggregate function, known here or not."""
+    if isinstance(node, exp.WithinGroup):
+        return True
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return name in _BY_NAME or name in OTHER_AGGREGATES

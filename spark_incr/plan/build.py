@@ -15,23 +15,26 @@ from typing import Protocol
 import pyspark.sql.types as T
 from sqlglot import exp
 
-from spark_incr.errors import IncrementalError, error
-from spark_incr.plan.aggregates import is_aggregate, read_call
+from spark_incr.errors import error
 from spark_incr.plan.bags import compare_bags
 from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.functions import refuse_unstable
+from spark_incr.plan.generators import generate, is_generator
+from spark_incr.plan.grouping import AggregateReader, Pending
+from spark_incr.plan.grouping_sets import sets_of
 from spark_incr.plan.joins import cast_to, join_on, only
 from spark_incr.plan.nodes import (
     Aggregate,
-    Call,
     Constant,
     Filter,
     Join,
     JoinKind,
+    Limit,
     Node,
     Project,
     Scan,
     Single,
+    SortKey,
     UnionAll,
     column,
     columns_in,
@@ -46,7 +49,20 @@ from spark_incr.plan.subqueries import (
     membership,
     scalar_value,
 )
+from spark_incr.plan.syntax import (
+    has_aggregate,
+    is_subquery,
+    lambda_columns,
+    membership_of,
+    negation_inwards,
+    outermost_subqueries,
+    outermost_windows,
+    tested_values,
+    transformed,
+    unsupported,
+)
 from spark_incr.plan.types import Field, Schema
+from spark_incr.plan.windows import with_windows
 from spark_incr.sql.dialect import position_of, print_sql
 
 
@@ -68,7 +84,7 @@ class Catalog(Protocol):
 
 def build_plan(query: exp.Query, catalog: Catalog, analyzer: Analyzer) -> Node:
     """The logical plan of a query; output columns are positional."""
-    builder = _Builder(catalog, analyzer)
+    builder = Builder(catalog, analyzer)
     return builder.query(query, {}).node
 
 
@@ -84,12 +100,15 @@ _Ctes = Mapping[str, tuple[exp.CTE, "_Ctes"]]
 
 _SELECT_CLAUSES = {
     "with_", "with", "expressions", "from_", "from", "joins", "where", "group", "having", "distinct", "kind",
-    "hint", "operation_modifiers",
+    "hint", "operation_modifiers", "laterals", "order", "limit", "offset", "sort", "distribute",
+    "cluster",
 }  # fmt: skip
 
 
 @dataclass
-class _Builder:
+class Builder:
+    """Builds one plan; it knows the outer queries and the CTEs of where it is."""
+
     catalog: Catalog
     analyzer: Analyzer
     names: Names = field(default_factory=Names)
@@ -199,7 +218,7 @@ class _Builder:
             return self._join_using(left, left_scope, right, right_scope, using, kind)
         condition = None
         if join.args.get("on") is not None:
-            condition = self._scalar(join.args["on"], left_scope + right_scope, {})
+            condition = self.scalar(join.args["on"], left_scope + right_scope, {})
         if kind is JoinKind.INNER:
             node: Node = Join(left.schema + right.schema, left, right, ())
             return (node if condition is None else self._filter(node, condition)), scope
@@ -217,7 +236,7 @@ class _Builder:
         inner = built.node
         if join.args.get("on") is not None:
             self.outer = ((left_scope, left.schema), *self.outer)
-            condition = self._scalar(join.args["on"], scope, {})
+            condition = self.scalar(join.args["on"], scope, {})
             self.outer = self.outer[1:]
             inner = self._filter(inner, condition)
         return lateral(left, inner, kind, self.context), scope
@@ -257,14 +276,14 @@ class _Builder:
                 either = exp.Coalesce(this=column(here), expressions=[column(there)])
                 source = self.names.fresh(name)
                 columns = [(n, column(n)) for n in node.names]
-                node = self._project(node, [*columns, (source, either)])
+                node = self.project(node, [*columns, (source, either)])
             merged.append(Visible((), name, source))
         rest = (left_scope + right_scope).hide(hidden)
         return node, Scope(tuple(merged) + rest.columns)
 
     # Expressions
 
-    def _scalar(
+    def scalar(
         self,
         expression: exp.Expr,
         scope: Scope,
@@ -278,7 +297,7 @@ class _Builder:
         bound = {
             id(parameter)
             for lambda_ in expression.find_all(exp.Lambda)
-            for parameter in _lambda_columns(lambda_)
+            for parameter in lambda_columns(lambda_)
         }
 
         def change(node: exp.Expr) -> exp.Expr:
@@ -298,7 +317,7 @@ class _Builder:
                 raise unsupported(node, "a generator function")
             return node
 
-        return _transform(expression, change)
+        return transformed(expression, change)
 
     def _bound(
         self, node: Node, expression: exp.Expr, scope: Scope, aliases: dict[str, exp.Expr]
@@ -307,7 +326,41 @@ class _Builder:
         known: dict[int, exp.Expr] = {}
         for subquery in outermost_subqueries(expression):
             node, known[id(subquery)] = self._subquery(node, subquery, scope, aliases)
-        return node, self._scalar(expression, scope, aliases, known)
+        windows = outermost_windows(expression)
+        resolved = [
+            self.window(w, lambda e: self.scalar(e, scope, aliases, known)) for w in windows
+        ]
+        node, values = with_windows(node, resolved, self.context)
+        known |= {id(w): value for w, value in zip(windows, values, strict=True)}
+        return node, self.scalar(expression, scope, aliases, known)
+
+    def window(self, written: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> exp.Window:
+        """A window function whose operands are read; a named window is put in its place."""
+        named = written.args.get("alias")
+        if named is not None:
+            raise unsupported(written, "a named window")
+        function = written.this
+        wrapped = []
+        while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls)):
+            wrapped.append(type(function))
+            function = function.this
+        function = _with_parts(function, read)
+        for wrapper in reversed(wrapped):
+            function = wrapper(this=function)
+        window = exp.Window(**written.copy().args)
+        window.set("this", function)
+        window.set("partition_by", [read(e) for e in written.args.get("partition_by") or []])
+        order = written.args.get("order")
+        if order is not None:
+            window.set(
+                "order",
+                exp.Order(
+                    expressions=[
+                        exp.Ordered(**{**o.args, "this": read(o.this)}) for o in order.expressions
+                    ]
+                ),
+            )
+        return window
 
     def _subquery(
         self, node: Node, written: exp.Expr, scope: Scope, aliases: dict[str, exp.Expr]
@@ -315,21 +368,20 @@ class _Builder:
         """The value of a subquery as an expression over the node and what is joined to it."""
         if isinstance(written, exp.Exists):
             return existence(node, self._inner(node, scope, written.this).node, self.context)
-        if isinstance(written, exp.In):
-            node, values = self._tested(node, written, scope, aliases)
-            inner = self._inner(node, scope, written.args["query"]).node
-            return membership(node, values, inner, self.context)
+        test = membership_of(written)
+        if test is not None:
+            node, values = self._tested(node, test[0], scope, aliases)
+            inner = self._inner(node, scope, test[0].args["query"]).node
+            return membership(node, values, inner, test[1], self.context)
         inner = self._inner(node, scope, written).node
         return scalar_value(node, inner, self.context)
 
     def _tested(
         self, node: Node, written: exp.In, scope: Scope, aliases: dict[str, exp.Expr]
     ) -> tuple[Node, list[exp.Expr]]:
-        """The values that stand before IN, one per column of its subquery."""
-        tuple_ = written.this.unnest()
-        parts = tuple_.expressions if isinstance(tuple_, exp.Tuple) else [tuple_]
+        """The values that stand before IN, over the columns of the node."""
         values = []
-        for part in parts:
+        for part in tested_values(written):
             node, value = self._bound(node, part, scope, aliases)
             values.append(value)
         return node, values
@@ -349,13 +401,15 @@ class _Builder:
         for part in conjuncts(condition):
             negated = isinstance(part, exp.Not)
             inner = part.this.unnest() if negated else part
+            if outermost_subqueries(part):
+                part = negation_inwards(part)
             if isinstance(inner, exp.Exists):
                 subplan = self._inner(node, scope, inner.this).node
                 node = keep_where_exists(node, subplan, not negated, self.context)
-            elif isinstance(inner, exp.In) and inner.args.get("query"):
-                node, values = self._tested(node, inner, scope, {})
-                subplan = self._inner(node, scope, inner.args["query"]).node
-                node = keep_where_in(node, values, subplan, negated, self.context)
+            elif (test := membership_of(part)) is not None:
+                node, values = self._tested(node, test[0], scope, {})
+                subplan = self._inner(node, scope, test[0].args["query"]).node
+                node = keep_where_in(node, values, subplan, test[1], self.context)
             else:
                 node, resolved = self._bound(node, part, scope, {})
                 node = self._filter(node, resolved)
@@ -381,7 +435,7 @@ class _Builder:
             result.append((name, expression))
         return result
 
-    def _project(self, node: Node, columns: Sequence[tuple[str, exp.Expr]]) -> Project:
+    def project(self, node: Node, columns: Sequence[tuple[str, exp.Expr]]) -> Project:
         types = self.types(node.schema, [e for _, e in columns])
         schema = tuple(Field(name, t) for (name, _), t in zip(columns, types, strict=True))
         return Project(schema, node, tuple(e for _, e in columns))
@@ -393,31 +447,96 @@ class _Builder:
         if select.args.get("kind"):
             raise unsupported(select, f"SELECT {select.args['kind']}")
         node, scope = self._from(select, ctes)
+        for view in select.args.get("laterals") or []:
+            node, scope = self._lateral_view(node, scope, view)
         if select.args.get("where"):
             node = self._where(node, select.args["where"].this, scope)
         items = _expand_stars(select.expressions, scope)
+        sort = self._sort_items(select, items)
+        items += [(f"order_{i}", key) for i, (key, _) in enumerate(sort)]
         having = select.args.get("having")
         group = select.args.get("group")
         grouped = group is not None or any(
-            _aggregates_in(e) for e in [*(e for _, e in items), *([having.this] if having else [])]
+            has_aggregate(e) for e in [*(e for _, e in items), *([having.this] if having else [])]
         )
         if grouped or having:
             built = self._grouped(node, scope, items, group, having)
         else:
-            aliases: dict[str, exp.Expr] = {}
-            columns: list[tuple[str, exp.Expr]] = []
-            for name, written in items:
-                node, resolved = self._bound(node, written, scope, aliases)
-                columns.append((name, resolved))
-                aliases.setdefault(folded(name), resolved)
-            projected = self._project(node, self._named(node, columns))
-            built = _Built(projected, tuple(name for name, _ in items))
+            built = self._projected(node, scope, items)
         if select.args.get("distinct"):
             if select.args["distinct"].args.get("on"):
                 raise unsupported(select, "DISTINCT ON")
             node = built.node
             built = _Built(Aggregate(node.schema, node, node.names, ()), built.names)
-        return built
+        return self._limited(select, built, [by for _, by in sort])
+
+    def _projected(self, node: Node, scope: Scope, items: list[tuple[str, exp.Expr]]) -> _Built:
+        aliases: dict[str, exp.Expr] = {}
+        columns: list[tuple[str, exp.Expr]] = []
+        for name, written in items:
+            if is_generator(written):
+                generator = _with_parts(written, lambda e: self.scalar(e, scope, aliases))
+                before = node.names
+                node, made = generate(node, generator, (), False, self.context)
+                fresh = [n for n in node.names if n not in before]
+                given = [name] if len(made) == 1 and name else made
+                columns += [(g, column(n)) for g, n in zip(given, fresh, strict=True)]
+                continue
+            node, resolved = self._bound(node, written, scope, aliases)
+            columns.append((name, resolved))
+            aliases.setdefault(folded(name), resolved)
+        projected = self.project(node, self._named(node, columns))
+        return _Built(projected, tuple(name for name, _ in columns))
+
+    def _lateral_view(self, node: Node, scope: Scope, view: exp.Expr) -> tuple[Node, Scope]:
+        """LATERAL VIEW: the rows that a generator makes of each row."""
+        if not is_generator(view.this):
+            raise unsupported(view, "this LATERAL VIEW")
+        generator = _with_parts(view.this, lambda e: self.scalar(e, scope, {}))
+        alias = view.args["alias"]
+        given = [c.name for c in alias.args.get("columns") or []]
+        before = node.names
+        outer = bool(view.args.get("outer"))
+        node, made = generate(node, generator, given, outer, self.context)
+        qualifier = (alias.name,) if alias.name else ()
+        added = [n for n in node.names if n not in before]
+        visible = [Visible(qualifier, n, c) for n, c in zip(made, added, strict=True)]
+        return node, Scope(scope.columns + tuple(visible))
+
+    # Order
+
+    def _sort_items(
+        self, query: exp.Expr, items: list[tuple[str, exp.Expr]]
+    ) -> list[tuple[exp.Expr, exp.Ordered]]:
+        """What a query with LIMIT sorts by; an order without LIMIT changes no rows."""
+        order = query.args.get("order")
+        if order is None or not (query.args.get("limit") or query.args.get("offset")):
+            return []
+        result = []
+        for by in order.expressions:
+            key = by.this
+            if isinstance(key, exp.Literal) and not key.is_string:
+                key = items[int(key.this) - 1][1]
+            elif isinstance(key, exp.Column) and len(key.parts) == 1:
+                named = [e for name, e in items if folded(name) == folded(key.name)]
+                key = named[0] if named else key
+            result.append((key.copy(), by))
+        return result
+
+    def _limited(self, query: exp.Expr, built: _Built, sort: Sequence[exp.Ordered]) -> _Built:
+        """The first rows of a query, if it asks for those; its sort columns are not shown."""
+        limit, offset = _constant_clause(query, "limit"), _constant_clause(query, "offset")
+        if limit is None and offset is None:
+            return built
+        node = built.node
+        columns = node.names[len(node.names) - len(sort) :]
+        keys = tuple(
+            SortKey(name, bool(by.args.get("desc")), bool(by.args.get("nulls_first")))
+            for name, by in zip(columns, sort, strict=True)
+        )
+        limited = Limit(node.schema, node, keys, limit, offset or 0)
+        names = built.names[: len(built.names) - len(sort)]
+        return _Built(only(limited, node.names[: len(names)]), names)
 
     def _grouped(
         self,
@@ -427,12 +546,20 @@ class _Builder:
         group: exp.Group | None,
         having: exp.Having | None,
     ) -> _Built:
-        keys: list[exp.Expr] = []
-        for written in _group_items(group, items, scope):
-            key = self._scalar(written, scope, {})
-            if key not in keys:
-                keys.append(key)
-        reader = _AggregateReader(self, scope, keys)
+        written_sets = None if group is None else sets_of(group)
+        written_keys = (
+            _group_items(group, items, scope) if written_sets is None else written_sets[0]
+        )
+
+        def key_of(written: exp.Expr) -> exp.Expr:
+            return self.scalar(_selected(written, items, scope), scope, {}).unnest()
+
+        keys = list(dict.fromkeys(key_of(e) for e in written_keys))
+        sets = None
+        if written_sets is not None:
+            chosen = [{key_of(e) for e in written} for written in written_sets[1]]
+            sets = [[key in inside for key in keys] for inside in chosen]
+        reader = AggregateReader(self, scope, keys, sets)
         aliases = {folded(name): e for name, e in reversed(items)}
         selected = [(name, reader.read(e)) for name, e in items]
         condition = reader.read(having.this, aliases) if having else None
@@ -442,7 +569,7 @@ class _Builder:
             result = self._filter(result, condition)
         for i, (name, expression) in enumerate(selected):
             result, selected[i] = self._fulfilled_item(result, name, expression, scope)
-        projected = self._project(result, self._named(result, selected))
+        projected = self.project(result, self._named(result, selected))
         return _Built(projected, tuple(name for name, _ in items))
 
     def _fulfilled_item(
@@ -456,19 +583,20 @@ class _Builder:
         known: dict[int, exp.Expr] = {}
         for pending in expression.find_all(Pending):
             written = pending.this
-            if isinstance(written, exp.In):
-                tested = pending.expressions
-                inner = self._inner(node, scope, written.args["query"]).node
-                node, value = membership(node, tested, inner, self.context)
+            if isinstance(written, exp.Window):
+                node, (value,) = with_windows(node, [written], self.context)
+            elif (test := membership_of(written)) is not None:
+                inner = self._inner(node, scope, test[0].args["query"]).node
+                node, value = membership(node, pending.expressions, inner, test[1], self.context)
             else:
                 node, value = self._subquery(node, written, scope, {})
             known[id(pending)] = value
-        return node, _transform(expression, lambda n: known.get(id(n), n))
+        return node, transformed(expression, lambda n: known.get(id(n), n))
 
     # Set operations
 
     def _set_operation(self, operation: exp.SetOperation, ctes: _Ctes) -> _Built:
-        known = {"this", "expression", "distinct", "with_", "by_name"}
+        known = {"this", "expression", "distinct", "with_", "by_name", "order", "limit", "offset"}
         _refuse_clauses(operation, known)
         if operation.args.get("by_name"):
             raise unsupported(operation, "a set operation BY NAME")
@@ -490,7 +618,20 @@ class _Builder:
             node = compare_bags(
                 sides, schema, isinstance(operation, exp.Intersect), distinct, self.context
             )
-        return _Built(node, left.names)
+        return self._sorted_union(operation, _Built(node, left.names))
+
+    def _sorted_union(self, operation: exp.Expr, built: _Built) -> _Built:
+        """ORDER BY and LIMIT of a set operation, which name its columns."""
+        items = list(zip(built.names, (column(n) for n in built.node.names), strict=True))
+        sort = self._sort_items(operation, [(name, Bound(this=c)) for name, c in items])
+        scope = Scope(tuple(Visible((), name, c.name) for name, c in items))
+        columns: list[tuple[str, exp.Expr]] = [*items]
+        columns += [(f"order_{i}", self.scalar(key, scope, {})) for i, (key, _) in enumerate(sort)]
+        if not sort:
+            return self._limited(operation, built, [])
+        node = self.project(built.node, self._named(built.node, columns))
+        names = (*built.names, *(f"order_{i}" for i in range(len(sort))))
+        return self._limited(operation, _Built(node, names), [by for _, by in sort])
 
     def _cast_to(self, node: Node, types: Sequence[T.DataType]) -> Node:
         if [f.type for f in node.schema] == list(types):
@@ -499,136 +640,7 @@ class _Builder:
             (f.name, cast_to(column(f.name), f.type, t))
             for f, t in zip(node.schema, types, strict=True)
         ]
-        return self._project(node, self._named(node, columns))
-
-
-@dataclass
-class _AggregateReader:
-    """Turns expressions over groups into expressions over the output of one `Aggregate`."""
-
-    builder: _Builder
-    scope: Scope
-    keys: list[exp.Expr]
-    key_names: list[str] = field(default_factory=list)
-    inputs: dict[exp.Expr, str] = field(default_factory=dict)
-    calls: dict[exp.Expr, Call] = field(default_factory=dict)
-    untyped: list[tuple[exp.Expr, Call]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for key in self.keys:
-            self.key_names.append(self._input(key, "key"))
-
-    def _input(self, expression: exp.Expr, hint: str) -> str:
-        if expression not in self.inputs:
-            plain = isinstance(expression, exp.Column)
-            self.inputs[expression] = expression.name if plain else self.builder.names.fresh(hint)
-        return self.inputs[expression]
-
-    def read(self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None = None) -> exp.Expr:
-        refuse_unstable(expression)
-        call = self._call(expression)
-        if call is not None:
-            return column(call.name)
-        if is_subquery(expression):
-            tested: list[exp.Expr] = []
-            if isinstance(expression, exp.In):
-                tuple_ = expression.this.unnest()
-                parts = tuple_.expressions if isinstance(tuple_, exp.Tuple) else [tuple_]
-                tested = [self.read(part, aliases) for part in parts]
-            return Pending(this=expression.copy(), expressions=tested)
-        if not _aggregates_in(expression) and not outermost_subqueries(expression):
-            resolved = self._resolved(expression, aliases)
-            return self._over_keys(resolved, expression)
-        copy = expression.copy()
-        for key, value in list(copy.args.items()):
-            if isinstance(value, exp.Expr):
-                copy.set(key, self.read(value, aliases))
-            elif isinstance(value, list):
-                copy.set(
-                    key,
-                    [self.read(v, aliases) if isinstance(v, exp.Expr) else v for v in value],
-                )
-        return copy
-
-    def _resolved(self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None) -> exp.Expr:
-        if not aliases:
-            return self.builder._scalar(expression, self.scope, {})
-        marks: dict[str, exp.Expr] = {}
-        for name, written in aliases.items():
-            marks[name] = self.read(written)
-        return self.builder._scalar(expression, self.scope, marks)
-
-    def _over_keys(self, resolved: exp.Expr, written: exp.Expr) -> exp.Expr:
-        known = {*self.key_names, *(call.name for call in self.calls.values())}
-
-        def change(node: exp.Expr) -> exp.Expr:
-            if node in self.keys:
-                return column(self.key_names[self.keys.index(node)])
-            return node
-
-        result = _transform(resolved, change)
-        outside = columns_in(result) - known
-        if outside:
-            raise unsupported(written, "a column that is neither grouped nor aggregated")
-        return result
-
-    def _call(self, expression: exp.Expr) -> Call | None:
-        condition: exp.Expr | None = None
-        node = expression
-        if isinstance(node, exp.Filter):
-            condition, node = node.expression.this, node.this
-        inner = node.this if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)) else node
-        if not is_aggregate(inner):
-            return None
-        reading = read_call(node)
-        if reading is None:
-            raise unsupported(inner, f"the aggregate {inner.sql(dialect='spark')}")
-        scalar = self.builder._scalar
-        arguments = [scalar(a, self.scope, {}) for a in reading.arguments]
-        resolved_condition = None if condition is None else scalar(condition, self.scope, {})
-        identity = exp.Tuple(
-            expressions=[
-                exp.Literal.string(f"{reading.function} {reading.distinct} {reading.parameters}"),
-                *arguments,
-                *([exp.Filter(this=resolved_condition)] if resolved_condition is not None else []),
-            ]
-        )
-        if identity in self.calls:
-            return self.calls[identity]
-        original = _transform(
-            expression,
-            lambda n: resolve_column(n, self.scope, {}) if isinstance(n, exp.Column) else n,
-        )
-        call = Call(
-            name=self.builder.names.fresh(reading.function),
-            function=reading.function,
-            arguments=tuple(self._input(a, "argument") for a in arguments),
-            type=T.NullType(),
-            distinct=reading.distinct,
-            condition=None
-            if resolved_condition is None
-            else self._input(resolved_condition, "condition"),
-            parameters=reading.parameters,
-        )
-        self.calls[identity] = call
-        self.untyped.append((original, call))
-        return call
-
-    def aggregate(self, node: Node, scalar: bool) -> Node:
-        types = self.builder.types(node.schema, [e for e, _ in self.untyped])
-        calls = tuple(
-            Call(c.name, c.function, c.arguments, t, c.distinct, c.condition, c.parameters)
-            for (_, c), t in zip(self.untyped, types, strict=True)
-        )
-        below = self.builder._project(node, [(name, e) for e, name in self.inputs.items()])
-        keys = tuple(Field(name, below.type_of(name)) for name in self.key_names)
-        schema = keys + tuple(Field(c.name, c.type) for c in calls)
-        return Aggregate(schema, below, tuple(self.key_names), calls, scalar)
-
-
-def unsupported(node: exp.Expr, what: str) -> IncrementalError:
-    """The refusal of a construct, with its place."""
-    return error("INCR_UNSUPPORTED", what=what, position=position_of(node))
+        return self.project(node, self._named(node, columns))
 
 
 def _words(node: exp.Expr) -> str:
@@ -669,6 +681,28 @@ def _scope_of(source: exp.Expr, built: _Built, parts: tuple[str, ...]) -> Scope:
             for name, field in zip(names, built.node.schema, strict=True)
         )
     )
+
+
+def _with_parts(function: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A function call with its operands read."""
+    copy = function.copy()
+    for key, value in list(copy.args.items()):
+        if isinstance(value, exp.Expr):
+            copy.set(key, read(function.args[key]))
+        elif isinstance(value, list):
+            written = function.args[key]
+            copy.set(key, [read(v) if isinstance(v, exp.Expr) else v for v in written])
+    return copy
+
+
+def _constant_clause(query: exp.Expr, name: str) -> int | None:
+    clause = query.args.get(name)
+    if clause is None:
+        return None
+    value = clause.expression.unnest()
+    if not (isinstance(value, exp.Literal) and not value.is_string):
+        raise unsupported(clause, f"{name.upper()} with anything but a number")
+    return int(value.this)
 
 
 def _join_kind(join: exp.Join) -> JoinKind:
@@ -715,66 +749,20 @@ def _group_items(
     if group is None:
         return []
     if group.args.get("all"):
-        return [e for _, e in items if not _aggregates_in(e)]
+        return [e for _, e in items if not has_aggregate(e)]
     _refuse_clauses(group, {"expressions"})
-    result: list[exp.Expr] = []
-    for written in group.expressions:
-        if isinstance(written, exp.Literal) and not written.is_string:
-            result.append(items[int(written.this) - 1][1])
-        elif (
-            isinstance(written, exp.Column)
-            and len(written.parts) == 1
-            and not scope.find((), written.name)
-            and (found := [e for name, e in items if folded(name) == folded(written.name)])
-        ):
-            result.append(found[0])
-        else:
-            result.append(written)
-    return result
+    return list(group.expressions)
 
 
-class Pending(exp.Expression):
-    """A subquery over groups, kept until the groups are there; with what stands before IN."""
-
-    arg_types = {"this": True, "expressions": False}  # noqa: RUF012, as sqlglot declares it
-
-
-def is_subquery(node: exp.Expr) -> bool:
-    """Whether a node is a subquery in an expression."""
-    if isinstance(node, exp.In):
-        return node.args.get("query") is not None
-    return isinstance(node, (exp.Exists, exp.Subquery, exp.Query))
-
-
-def outermost_subqueries(expression: exp.Expr) -> list[exp.Expr]:
-    """The subqueries of an expression that are not inside another."""
-    return [n for n in expression.walk(prune=is_subquery) if is_subquery(n)]
-
-
-def _aggregates_in(expression: exp.Expr) -> bool:
-    return any(is_aggregate(n) for n in expression.walk(prune=is_subquery))
-
-
-def _lambda_columns(lambda_: exp.Lambda) -> list[exp.Column]:
-    parameters = {folded(p.name) for p in lambda_.expressions}
-    return [c for c in lambda_.this.find_all(exp.Column) if folded(c.parts[0].name) in parameters]
-
-
-def _transform(expression: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-    """A changed copy; what has been put in is not looked into again."""
-    changed = change(expression)
-    if changed is not expression:
-        return changed
-    copy = type(expression)()
-    copy.args = {}
-    for key, value in expression.args.items():
-        if isinstance(value, exp.Expr):
-            copy.set(key, _transform(value, change))
-        elif isinstance(value, list):
-            copy.set(
-                key,
-                [_transform(v, change) if isinstance(v, exp.Expr) else v for v in value],
-            )
-        else:
-            copy.set(key, value)
-    return copy
+def _selected(written: exp.Expr, items: list[tuple[str, exp.Expr]], scope: Scope) -> exp.Expr:
+    """A key of GROUP BY: by position, by an alias that is no column, or as it is."""
+    if isinstance(written, exp.Literal) and not written.is_string:
+        return items[int(written.this) - 1][1]
+    if (
+        isinstance(written, exp.Column)
+        and len(written.parts) == 1
+        and not scope.find((), written.name)
+    ):
+        named = [e for name, e in items if folded(name) == folded(written.name)]
+        return named[0] if named else written
+    return written

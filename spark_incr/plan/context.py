@@ -19,6 +19,9 @@ class Analyzer(Protocol):
     def types(self, schema: Schema, expressions: Sequence[exp.Expr]) -> list[T.DataType]:
         """The types of expressions over columns."""
 
+    def generated(self, schema: Schema, generator: exp.Expr) -> Schema:
+        """The columns that a generator function over columns makes."""
+
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
 

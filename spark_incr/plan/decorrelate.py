@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp, parse_one
 
 from spark_incr.errors import error
+from spark_incr.plan.aggregates import AFFECTED
 from spark_incr.plan.context import Context
 from spark_incr.plan.joins import equality, keyed_join, only
 from spark_incr.plan.nodes import (
@@ -140,7 +141,7 @@ def _pull_project(node: Project, context: Context) -> Pulled | None:
 
 def _pull_aggregate(node: Aggregate, context: Context) -> Pulled | None:
     below = pull_up(node.input, context)
-    if below is None or below.defaults is not None:
+    if below is None or below.defaults is not None or _unknown_over_nothing(node):
         return None
     own = set(below.node.names)
     rows, keys, conditions = below.node, list(node.keys), []
@@ -170,6 +171,10 @@ def _pull_aggregate(node: Aggregate, context: Context) -> Pulled | None:
 def _aggregate_schema(node: Aggregate) -> tuple[Field, ...]:
     keys = tuple(Field(k, node.input.type_of(k)) for k in node.keys)
     return keys + tuple(Field(c.name, c.type) for c in node.calls)
+
+
+def _unknown_over_nothing(node: Aggregate) -> bool:
+    return node.scalar and any(call.function == AFFECTED for call in node.calls)
 
 
 def _over_nothing(function: str) -> exp.Expr:
@@ -243,6 +248,8 @@ def _push_aggregate(
     grouped = Aggregate(values.schema + node.schema, below, (*values.names, *node.keys), node.calls)
     if not node.scalar:
         return grouped
+    if _unknown_over_nothing(node):
+        raise error("INCR_UNSUPPORTED", what="this aggregate in a correlated subquery")
     # A row for every value of D, also where nothing was aggregated.
     copies = {f.name: Field(context.names.fresh(f.name), f.type) for f in grouped.schema}
     copied = Project(tuple(copies.values()), grouped, tuple(column(n) for n in grouped.names))

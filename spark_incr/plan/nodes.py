@@ -222,6 +222,8 @@ class Call:
     distinct: bool = False
     condition: str | None = None
     parameters: tuple[Any, ...] = ()
+    expression: exp.Expr | None = None
+    """The call as written, where the function is to be evaluated so."""
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 A predicate that decides which rows stay (EXISTS, IN, and their negations among the conditions of a
 WHERE) is a ⋉ or a ▷. Anywhere else a subquery becomes a column of the outer query: the value of a
-scalar subquery, or whether a row exists. IN with its three values is made of existence:
+scalar subquery, or whether a row exists. There IN is two-valued in Spark:
 
-    x IN Q  =  TRUE   where some q = x
-               NULL   where some q is NULL, or x is NULL and Q is not empty
-               FALSE  otherwise
+    x IN Q      =  some q = x
+    x NOT IN Q  =  no q = x, no q is NULL, and x is not NULL unless Q is empty
 """
 
 from __future__ import annotations
@@ -89,25 +88,21 @@ def existence(node: Node, inner: Node, context: Context) -> tuple[Node, exp.Expr
 
 
 def membership(
-    node: Node, values: Sequence[exp.Expr], inner: Node, context: Context
+    node: Node, values: Sequence[exp.Expr], inner: Node, negated: bool, context: Context
 ) -> tuple[Node, exp.Expr]:
-    """The outer query with what tells the value of `values IN (subquery)`."""
+    """The outer query with what tells the value of `values [NOT] IN (subquery)`."""
     pairs = list(zip(values, inner.names, strict=True))
     equal = [exp.EQ(this=v.copy(), expression=column(n)) for v, n in pairs]
-    node, matched = existence(node, _where(inner, equal), context)
+    if not negated:
+        return existence(node, _where(inner, equal), context)
     if len(pairs) > 1:
-        node, unknown = existence(node, _where(inner, _maybe_equal(pairs)), context)
-    else:
-        nulls = [_is_null(column(inner.names[0]))]
-        node, has_null = existence(node, _where(inner, nulls), context)
-        node, not_empty = existence(node, inner, context)
-        unknown = exp.or_(has_null, exp.and_(_is_null(values[0]), not_empty))
-    null = exp.Cast(this=exp.null(), to=exp.DataType.build("boolean"))
-    value = exp.Case(
-        ifs=[exp.If(this=matched, true=exp.true()), exp.If(this=unknown, true=null)],
-        default=exp.false(),
-    )
-    return node, exp.Paren(this=value)
+        node, maybe = existence(node, _where(inner, _maybe_equal(pairs)), context)
+        return node, exp.Not(this=exp.Paren(this=maybe))
+    node, matched = existence(node, _where(inner, equal), context)
+    node, has_null = existence(node, _where(inner, [_is_null(column(inner.names[0]))]), context)
+    node, not_empty = existence(node, inner, context)
+    unknown = exp.and_(_is_null(values[0]), not_empty)
+    return node, exp.Not(this=exp.Paren(this=exp.or_(matched, has_null, unknown)))
 
 
 def _maybe_equal(pairs: Sequence[tuple[exp.Expr, str]]) -> list[exp.Expr]:

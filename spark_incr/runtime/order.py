@@ -28,7 +28,7 @@ def dense_ranks(array: pa.Array) -> Ints:
         ranks = _python_ranks(array)
     else:
         ranks = values(
-            pc.rank(array, tiebreaker="dense", null_placement="at_start").cast(pa.int64())
+            pc.rank(array, tiebreaker="dense").cast(pa.int64())
         )
     return ranks if valid is None else np.where(valid, ranks, NULL_RANK)
 

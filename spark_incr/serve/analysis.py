@@ -72,7 +72,7 @@ class SparkAnalysis:
         self, schema: Schema, expressions: Sequence[exp.Expr]
     ) -> list[T.DataType | None]:
         own = {field.name: field.type for field in schema}
-        source = ", ".join(f"{quoted(f.name)} {type_text(f.type)}" for f in schema)
+        source = _columns_text(schema)
         texts = [print_sql(e) for e in expressions]
         unknown = [
             text
@@ -124,6 +124,16 @@ class SparkAnalysis:
             frame = self.spark.sql(" UNION ALL ".join(selects))
             self.memory[question] = frame.schema.fields[0].dataType.json()
         return _known(self.memory[question])
+
+    def generated(self, schema: Schema, generator: exp.Expr) -> Schema:
+        question = f"{print_sql(generator)} GENERATES OVER {_columns_text(schema)}"
+        if question not in self.memory:
+            with self._as_created():
+                frame = self._empty(schema).selectExpr(print_sql(generator))
+            self.memory[question] = frame.schema.json()
+        known = _known(self.memory[question])
+        assert isinstance(known, T.StructType)
+        return tuple(Field(f.name, f.dataType) for f in known.fields)
 
     # Queries
 
@@ -194,6 +204,10 @@ class SparkAnalysis:
             frame = self.spark.createDataFrame(numbered, schema).selectExpr(*texts, index)
             result = frame.toArrow().sort_by(index)
         return [single(result.column(i)).cast(arrow_type(t)) for i, t in enumerate(types)]
+
+
+def _columns_text(schema: Schema) -> str:
+    return ", ".join(f"{quoted(f.name)} {type_text(f.type)}" for f in schema)
 
 
 def _from_memory(text: str) -> T.DataType | None:

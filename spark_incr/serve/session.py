@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from spark_incr.engine import Engine
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
+from spark_incr.progress import show_progress
 from spark_incr.runtime.tables import Table
 from spark_incr.serve.execute import execute
 from spark_incr.serve.relations import Relations
@@ -45,6 +47,7 @@ class Door:
         self.spark_table = spark.table
         self.relations = Relations(spark, engine.path / "snapshots")
         engine.on_relations = self.declare
+        engine.on_progress = show_progress
         self.declare()
 
     def declare(self) -> None:
@@ -97,6 +100,8 @@ def session(
 ) -> SparkSession:
     """A Spark session over a state directory; `builder` brings confs of your own."""
     ensure_java()
+    # Spark's workers must run the interpreter that has this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     own = builder is None
     builder = builder or SparkSession.builder.master("local[*]").appName("spark_incr")
     if own:
@@ -116,6 +121,7 @@ def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
     _doors[spark] = door
     spark.sql = door.sql  # type: ignore[method-assign,assignment]
     spark.table = door.table  # type: ignore[method-assign]
+    DataFrameReader.table = _read_table  # type: ignore[method-assign,assignment]
     stop = spark.stop
 
     def close() -> None:
@@ -124,6 +130,17 @@ def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
 
     spark.stop = close  # type: ignore[method-assign]
     return spark
+
+
+_spark_read_table = DataFrameReader.table
+
+
+def _read_table(reader: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N803, Spark's name
+    """`spark.read.table` sees the last version, as `spark.table` does."""
+    door = _doors.get(reader._spark)
+    if door is not None:
+        door.relations.refresh(door.relations.mentioned(tableName))
+    return _spark_read_table(reader, tableName)
 
 
 def disable(spark: SparkSession) -> None:

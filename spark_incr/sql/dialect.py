@@ -146,7 +146,12 @@ class SparkText(Spark):
 
     PRESERVE_ORIGINAL_NAMES = True
 
+    class Tokenizer(Spark.Tokenizer):
+        # A quote is doubled or escaped by a backslash.
+        STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012, as sqlglot declares it
+
     class Parser(SparkParser):
+        ADD_JOIN_ON_TRUE = False
         FUNCTIONS = {  # noqa: RUF012, as sqlglot declares it
             name: builder
             for name, builder in SparkParser.FUNCTIONS.items()

@@ -13,11 +13,11 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.errors import error
-from spark_incr.plan.aggregates import FUNCTIONS, MULTISET
+from spark_incr.plan.aggregates import AFFECTED, FUNCTIONS, MULTISET
 from spark_incr.plan.context import Context
 from spark_incr.plan.facts import determines
 from spark_incr.plan.joins import cast_to
-from spark_incr.plan.nodes import Aggregate, Call, Node, Project, column
+from spark_incr.plan.nodes import RELATION, Aggregate, Call, Node, Project, Rederive, column
 from spark_incr.plan.stages import (
     ROWS,
     Accumulator,
@@ -27,6 +27,7 @@ from spark_incr.plan.stages import (
     Multiset,
 )
 from spark_incr.plan.types import FLOATS, INTEGERS, Field, contains_float
+from spark_incr.sql.dialect import print_sql
 
 _MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr"}
 
@@ -34,6 +35,8 @@ _MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "co
 def maintain_aggregates(node: Node, context: Context) -> Node:
     if not isinstance(node, Aggregate):
         return node
+    if any(call.function == AFFECTED for call in node.calls):
+        return _rederived(node)
     splitter = _Splitter(node, context)
     answers = tuple(splitter.answer(call) for call in node.calls)
     return AggregateStage(
@@ -46,6 +49,22 @@ def maintain_aggregates(node: Node, context: Context) -> Node:
         answers,
         node.scalar,
     )
+
+
+def _rederived(node: Aggregate) -> Node:
+    """The aggregate as written, evaluated for the groups that a batch touches."""
+    keys = [column(key) for key in node.keys]
+    calls = [exp.alias_(_written(c), c.name, quoted=True) for c in node.calls]
+    query = exp.select(*keys, *calls).from_(exp.to_table(RELATION))
+    if keys:
+        query = query.group_by(*(k.copy() for k in keys))
+    functions = sorted({print_sql(_written(c)).split("(")[0].lower() for c in node.calls})
+    return Rederive(node.schema, node.input, node.keys, query, ", ".join(functions))
+
+
+def _written(call: Call) -> exp.Expr:
+    assert call.expression is not None
+    return call.expression
 
 
 @dataclass

@@ -1,0 +1,119 @@
+"""What a syntax tree holds: subqueries, aggregates, windows, and how it is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from spark_incr.errors import IncrementalError, error
+from spark_incr.plan.aggregates import is_aggregate
+from spark_incr.plan.scope import folded
+from spark_incr.sql.dialect import position_of
+
+
+def unsupported(node: exp.Expr, what: str) -> IncrementalError:
+    """The refusal of a construct, with its place."""
+    return error("INCR_UNSUPPORTED", what=what, position=position_of(node))
+
+
+def is_subquery(node: exp.Expr) -> bool:
+    """Whether a node is a subquery in an expression; IN counts with its negation."""
+    if membership_of(node) is not None:
+        return True
+    return isinstance(node, (exp.Exists, exp.Subquery, exp.Query))
+
+
+def membership_of(node: exp.Expr) -> tuple[exp.In, bool] | None:
+    """`x IN (subquery)` or `x NOT IN (subquery)`, and whether it is negated."""
+    test = node.this.unnest() if isinstance(node, exp.Not) else node
+    if isinstance(test, exp.In) and test.args.get("query") is not None:
+        return test, test is not node
+    return None
+
+
+def tested_values(test: exp.In) -> list[exp.Expr]:
+    """What stands before IN, one expression per column of its subquery."""
+    before = test.this.unnest()
+    return list(before.expressions) if isinstance(before, exp.Tuple) else [before]
+
+
+def outermost_subqueries(expression: exp.Expr) -> list[exp.Expr]:
+    """The subqueries of an expression that are not inside another."""
+    return [n for n in expression.walk(prune=is_subquery) if is_subquery(n)]
+
+
+def outermost_windows(expression: exp.Expr) -> list[exp.Expr]:
+    """The window functions of an expression, outside its subqueries."""
+
+    def stop(node: exp.Expr) -> bool:
+        return is_subquery(node) or isinstance(node, exp.Window)
+
+    return [n for n in expression.walk(prune=stop) if isinstance(n, exp.Window)]
+
+
+def has_aggregate(expression: exp.Expr) -> bool:
+    """Whether an expression aggregates; a function over a window does not, its operands may."""
+    if is_subquery(expression):
+        return False
+    if isinstance(expression, exp.Window):
+        function = expression.this
+        while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+            function = function.this
+        parts = [*_children(function), *_children(expression)[1:]]
+        return any(has_aggregate(part) for part in parts)
+    return is_aggregate(expression) or any(has_aggregate(c) for c in _children(expression))
+
+
+def _children(node: exp.Expr) -> list[exp.Expr]:
+    return [
+        child
+        for value in node.args.values()
+        for child in (value if isinstance(value, list) else [value])
+        if isinstance(child, exp.Expr)
+    ]
+
+
+def lambda_columns(lambda_: exp.Lambda) -> list[exp.Column]:
+    parameters = {folded(p.name) for p in lambda_.expressions}
+    return [c for c in lambda_.this.find_all(exp.Column) if folded(c.parts[0].name) in parameters]
+
+
+def transformed(expression: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A changed copy; what has been put in is not looked into again."""
+    changed = change(expression)
+    if changed is not expression:
+        return changed
+    copy = type(expression)()
+    copy.args = {}
+    for key, value in expression.args.items():
+        if isinstance(value, exp.Expr):
+            copy.set(key, transformed(value, change))
+        elif isinstance(value, list):
+            copy.set(
+                key,
+                [transformed(v, change) if isinstance(v, exp.Expr) else v for v in value],
+            )
+        else:
+            copy.set(key, value)
+    return copy
+
+
+def negation_inwards(condition: exp.Expr) -> exp.Expr:
+    """NOT moved into AND and OR, so that it stands before what it negates: ¬(a ∧ b) = ¬a ∨ ¬b."""
+    if isinstance(condition, (exp.Paren, exp.And, exp.Or)):
+        return transformed_children(condition, negation_inwards)
+    inner = condition.this.unnest() if isinstance(condition, exp.Not) else condition
+    if inner is condition or not isinstance(inner, (exp.And, exp.Or, exp.Not)):
+        return condition
+    if isinstance(inner, exp.Not):
+        return exp.Paren(this=negation_inwards(inner.this))
+    dual = exp.Or if isinstance(inner, exp.And) else exp.And
+    sides = [exp.Not(this=exp.Paren(this=side)) for side in (inner.left, inner.right)]
+    here, there = (exp.Paren(this=negation_inwards(side)) for side in sides)
+    return exp.Paren(this=dual(this=here, expression=there))
+
+
+def transformed_children(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A copy of a node with its children changed."""
+    return transformed(node, lambda n: n if n is node else change(n))

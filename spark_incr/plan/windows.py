@@ -1,0 +1,87 @@
+"""Window functions: each is evaluated for the partitions that a batch touches.
+
+Functions over one partitioning are one stage. Where a function looks at the place of a row and the
+sort keys tie, Spark's result depends on the order in which rows come; there the columns of the row
+complete the sort keys, so that the result depends on nothing but the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyspark.sql.types as T
+from sqlglot import exp
+
+from spark_incr.plan.context import Context
+from spark_incr.plan.nodes import RELATION, Node, Project, Rederive, column
+from spark_incr.plan.types import Field
+
+_BY_PLACE = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.NthValue)
+_BY_FRAME = (exp.FirstValue, exp.LastValue, exp.First, exp.Last)
+
+
+def with_windows(
+    node: Node, windows: Sequence[exp.Window], context: Context
+) -> tuple[Node, list[exp.Expr]]:
+    """The node with a column per window function; their operands are columns of the node."""
+    values: list[exp.Expr] = [exp.null()] * len(windows)
+    by_partition: dict[tuple[exp.Expr, ...], list[int]] = {}
+    for i, window in enumerate(windows):
+        by_partition.setdefault(tuple(window.args.get("partition_by") or ()), []).append(i)
+    for partition, members in by_partition.items():
+        node, keys = _with_columns(node, partition, context)
+        completed = [_completed(windows[i], keys, node) for i in members]
+        types = context.analyzer.types(node.schema, completed)
+        names = [context.names.fresh("window") for _ in members]
+        fields = tuple(Field(n, t) for n, t in zip(names, types, strict=True))
+        query = exp.select(
+            *(column(n) for n in node.names),
+            *(exp.alias_(w, n, quoted=True) for w, n in zip(completed, names, strict=True)),
+        ).from_(exp.to_table(RELATION))
+        node = Rederive((*node.schema, *fields), node, tuple(keys), query, "window function")
+        for i, name in zip(members, names, strict=True):
+            values[i] = column(name)
+    return node, values
+
+
+def _with_columns(
+    node: Node, expressions: Sequence[exp.Expr], context: Context
+) -> tuple[Node, list[str]]:
+    """The node with each expression as a column."""
+    types = context.analyzer.types(node.schema, list(expressions))
+    added: list[tuple[Field, exp.Expr]] = []
+    keys: list[str] = []
+    for expression, type_ in zip(expressions, types, strict=True):
+        if isinstance(expression, exp.Column):
+            keys.append(expression.name)
+            continue
+        added.append((Field(context.names.fresh("partition"), type_), expression))
+        keys.append(added[-1][0].name)
+    if added:
+        schema = (*node.schema, *(f for f, _ in added))
+        node = Project(schema, node, (*(column(n) for n in node.names), *(e for _, e in added)))
+    return node, keys
+
+
+def _completed(window: exp.Window, keys: Sequence[str], node: Node) -> exp.Window:
+    window = window.copy()
+    window.set("partition_by", [column(k) for k in keys])
+    order = window.args.get("order")
+    if order is None or not _depends_on_place(window):
+        return window
+    ties = [
+        exp.Ordered(this=column(f.name), desc=False, nulls_first=True)
+        for f in node.schema
+        if not isinstance(f.type, T.MapType)
+    ]
+    window.set("order", exp.Order(expressions=[*order.expressions, *ties]))
+    return window
+
+
+def _depends_on_place(window: exp.Window) -> bool:
+    function = window.this
+    while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+        function = function.this
+    spec = window.args.get("spec")
+    by_rows = spec is not None and str(spec.args.get("kind", "")).upper() == "ROWS"
+    return isinstance(function, _BY_PLACE) or by_rows or isinstance(function, _BY_FRAME)

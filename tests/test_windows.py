@@ -1,0 +1,58 @@
+"""Windows, generators, limits, and aggregates that Spark evaluates for the groups touched."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.oracle import check, delete, insert, update
+
+TABLES = {"t": "id INT, k INT, x DOUBLE, xs ARRAY<INT>"}
+
+BATCHES = [
+    insert("t", (1, 10, 1.0, [1, 2]), (2, 10, 2.0, []), (3, 20, None, None), (4, None, -0.0, [7])),
+    insert("t", (5, 20, 4.0, [3, None]), (6, 30, float("nan"), [1]), (7, 10, 1.0, [2])),
+    update("t", ((2, 10, 2.0, []), (2, 20, 2.0, [9, 9])), ((1, 10, 1.0, [1, 2]), (1, 10, 9.0, [1]))),
+    delete("t", (6, 30, float("nan"), [1]), (4, None, -0.0, [7])),
+    {"t": {"delete": [(3, 20, None, None), (5, 20, 4.0, [3, None])]}},
+    insert("t", (8, 30, 3.0, [5]), (9, None, 0.0, None)),
+]
+
+QUERIES = [
+    "SELECT id, row_number() OVER (PARTITION BY k ORDER BY x, id) AS r FROM t",
+    "SELECT id, rank() OVER (ORDER BY k) AS r, dense_rank() OVER (ORDER BY k DESC) AS d FROM t",
+    "SELECT id, sum(x) OVER (PARTITION BY k ORDER BY id) AS s FROM t",
+    "SELECT id, lag(id, 1, 0) OVER (PARTITION BY k ORDER BY id) + 1 AS s FROM t",
+    "SELECT id, sum(id) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM t",
+    "SELECT id, last_value(x) IGNORE NULLS OVER (PARTITION BY k ORDER BY id) AS v FROM t",
+    "SELECT k, count(*) AS n, rank() OVER (ORDER BY count(*) DESC, k) AS r FROM t GROUP BY k",
+    "SELECT r, count(*) AS n FROM"
+    " (SELECT row_number() OVER (PARTITION BY k ORDER BY id) AS r FROM t) GROUP BY r",
+    "SELECT id, x FROM (SELECT *, max(id) OVER (PARTITION BY k) AS m FROM t) WHERE id = m",
+    # Aggregates without a tier of their own
+    "SELECT k, skewness(id) AS s, kurtosis(id) AS q FROM t GROUP BY k",
+    "SELECT approx_count_distinct(k) AS n, count(*) AS m FROM t",
+    "SELECT k, listagg(id, ',') WITHIN GROUP (ORDER BY id) AS l FROM t GROUP BY k",
+    "SELECT k, percentile_cont(0.5) WITHIN GROUP (ORDER BY id) AS p FROM t GROUP BY k",
+    # Sets of keys
+    "SELECT k, count(*) AS n, sum(id) AS s FROM t GROUP BY ROLLUP (k)",
+    "SELECT k, id % 2 AS odd, sum(k) AS s, grouping(k) AS g, grouping_id() AS gid FROM t"
+    " GROUP BY CUBE (k, id % 2)",
+    "SELECT k, id, count(x) AS n FROM t GROUP BY GROUPING SETS ((k), (k, id), ())",
+    # Generators
+    "SELECT id, e FROM t LATERAL VIEW explode(xs) AS e",
+    "SELECT id, p, e FROM t LATERAL VIEW OUTER posexplode(xs) g AS p, e",
+    "SELECT id, explode(xs) AS e FROM t",
+    "SELECT e, count(*) AS n FROM t LATERAL VIEW explode(xs) AS e GROUP BY e",
+    # The first rows
+    "SELECT id, k FROM t ORDER BY id DESC LIMIT 3",
+    "SELECT id FROM t ORDER BY x DESC NULLS LAST, id LIMIT 2 OFFSET 1",
+    "SELECT k, sum(id) AS s FROM t GROUP BY k ORDER BY sum(id) DESC, k LIMIT 2",
+    "SELECT sum(id) AS s FROM (SELECT id FROM t ORDER BY id LIMIT 2)",
+    "SELECT id FROM t ORDER BY id",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_stage_follows_its_input(spark: SparkSession, query: str) -> None:
+    check(spark, TABLES, query, BATCHES)
