@@ -5,8 +5,10 @@ Nothing is done at a commit: a relation is handed to Spark when it is read and h
 
 Small relations become local relations of Spark, which answer simple queries without a Spark job.
 Larger ones become one Parquet file each; from a few thousand rows on, that is quicker to make and
-to read. A Python data source would need no hand-over, but Spark 4.3 plans its scan once per
-temporary view and once more per filter, so that it would show different versions at a time.
+to read. A Python data source would need neither hand-over nor hook, but Spark 4.3 plans the scan
+of a temporary view once (again only when filters are pushed into it), so that every scan would
+have to choose its version as it runs: two scans of one query could differ, and each needs a
+Python worker, which is what small reads would mostly wait for.
 
 A DataFrame shows the version that was current when it was made, for as long as it lives: Spark
 binds a temporary view when it analyses a query, and a file stays while any plan can read it.
