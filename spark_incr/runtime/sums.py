@@ -8,7 +8,9 @@ way; the answer narrows it and raises what Spark raises.
 - `wide`: 192 bits in three columns, for bigint and the unscaled values of decimals: a change of 38
   digits may need more than 128;
 - `float`: a non-overlapping expansion of three doubles, two more for values whose sum could
-  overflow (scaled down by 2**128), and counts of NaN, Infinity and -Infinity.
+  overflow (scaled down by 2**128), and counts of NaN, Infinity and -Infinity. It is exact while
+  three doubles can hold the sum, that is up to 159 bits between its first and its last; beyond
+  that, what is rounded is 2**-159 of the greatest sum that the group has had.
 - `xor`: 64 bits, each value counted modulo 2.
 """
 
