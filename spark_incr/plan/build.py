@@ -515,7 +515,7 @@ class Builder:
         result = []
         for by in order.expressions:
             key = by.this
-            if isinstance(key, exp.Literal) and not key.is_string:
+            if isinstance(key, exp.Literal) and key.is_int:
                 key = items[int(key.this) - 1][1]
             elif isinstance(key, exp.Column) and len(key.parts) == 1:
                 named = [e for name, e in items if folded(name) == folded(key.name)]
@@ -756,7 +756,7 @@ def _group_items(
 
 def _selected(written: exp.Expr, items: list[tuple[str, exp.Expr]], scope: Scope) -> exp.Expr:
     """A key of GROUP BY: by position, by an alias that is no column, or as it is."""
-    if isinstance(written, exp.Literal) and not written.is_string:
+    if isinstance(written, exp.Literal) and written.is_int:
         return items[int(written.this) - 1][1]
     if (
         isinstance(written, exp.Column)
