@@ -15,7 +15,7 @@ import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from spark_incr.plan.change_texts import HOMOMORPHISM, WEIGHT, StageTexts, changes_of
+from spark_incr.plan.change_texts import HOMOMORPHISM, REDERIVED, WEIGHT, StageTexts, changes_of
 from spark_incr.plan.nodes import Node, Scan, walk
 from spark_incr.plan.texts import FIRST_BATCH, OUTPUT, batch_of, print_text, texts_of
 from spark_incr.plan.types import Field, Schema, arrow_schema
@@ -69,11 +69,11 @@ class Reference:
 
     def _run(self, stage: StageTexts, views: _Views) -> dict[str, pa.Table]:
         """Run the texts of an operator; returns its states and its change, if it has state."""
-        names = [text.name for text in stage.texts if text.purpose == HOMOMORPHISM]
+        shared = [text.name for text in stage.texts if text.purpose in (HOMOMORPHISM, REDERIVED)]
         for text in stage.texts:
             views.assign(text.name, self._bodies[id(text)])
-            if names and text.name == names[-1]:
-                views.compute(names)
+            if shared and text.name == shared[-1]:
+                views.compute(shared)
         states = [state.name for state in stage.states]
         change = self._change if stage.name == OUTPUT else changes_of(stage.name)
         return views.compute([*states, change]) if states else {}

@@ -19,6 +19,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.change_texts import (
+    ANSWER,
     HOMOMORPHISM,
     WEIGHT,
     StageTexts,
@@ -27,6 +28,7 @@ from spark_incr.plan.change_texts import (
     bag_state,
     changes_of,
     columns,
+    difference,
     either,
     merged_bag,
     named,
@@ -83,11 +85,11 @@ class _Writer:
         texts = [
             Text(homomorphism, HOMOMORPHISM, self._homomorphism(sums)),
             *(self._bag_homomorphism(bag) for bag in self._bags()),
-            Text(f"{self.name}_before", "answer", answer),
+            Text(f"{self.name}_before", ANSWER, answer),
             Text(state, "merge", self._merge(state, homomorphism, sums)),
             *(self._bag_merge(bag) for bag in self._bags()),
-            Text(f"{self.name}_after", "answer", answer),
-            Text(changes_of(self.name), "change", self._change()),
+            Text(f"{self.name}_after", ANSWER, answer),
+            difference(self.name, stage.names),
         ]
         keys = self._fields(stage.keys)
         states = [State(state, (*keys, *(Field(s.name, s.type) for s in sums)))]
@@ -294,13 +296,6 @@ class _Writer:
             case _:
                 value = f"CAST({total} AS {type_text(answer.type)})"
         return f"CASE WHEN {count} > 0 THEN {value} END"
-
-    def _change(self) -> exp.Query:
-        after, before = (
-            select([*columns(self.stage.names), parse(f"{weight} AS {WEIGHT}")], relation(source))
-            for weight, source in ((1, f"{self.name}_after"), (-1, f"{self.name}_before"))
-        )
-        return exp.union(after, before, distinct=False)
 
 
 def _counts(name: str) -> tuple[str, str, str]:

@@ -18,6 +18,8 @@ from spark_incr.sql.dialect import DIALECT
 
 WEIGHT = "__incr_w"
 HOMOMORPHISM = "homomorphism"
+ANSWER = "answer"
+REDERIVED = "query, run anew"
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,15 @@ def merged_bag(state: str, schema: Schema, delta: exp.Expr, exact: bool = True) 
         .where(exp.NEQ(this=weight.copy(), expression=exp.Literal.number(0)))
     )
     return Text(state, "merge", query)
+
+
+def difference(name: str, names: Sequence[str]) -> Text:
+    """The change of an operator: its answer after the batch minus its answer before."""
+    after, before = (
+        select([*columns(names), parse(f"{weight} AS {WEIGHT}")], relation(f"{name}_{when}"))
+        for weight, when in ((1, "after"), (-1, "before"))
+    )
+    return Text(changes_of(name), "change", exp.union(after, before, distinct=False))
 
 
 def either(name: str) -> exp.Expr:

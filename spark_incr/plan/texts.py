@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
+from spark_incr.plan.affected_texts import limit_texts, over, rederive_texts
 from spark_incr.plan.aggregate_texts import aggregate_texts
 from spark_incr.plan.change_texts import (
     WEIGHT,
@@ -36,11 +37,15 @@ from spark_incr.plan.change_texts import (
 )
 from spark_incr.plan.join_texts import join_texts
 from spark_incr.plan.nodes import (
+    AtMostOne,
     Constant,
     Filter,
+    Generate,
     Join,
+    Limit,
     Node,
     Project,
+    Rederive,
     Repeat,
     Scan,
     Single,
@@ -52,6 +57,7 @@ from spark_incr.sql.dialect import DIALECT, parse_query
 from spark_incr.sql.names import quote
 
 OUTPUT = "output"
+_TOO_MANY_ROWS = "RAISE_ERROR('a scalar subquery has more than one row')"
 FIRST_BATCH = "first_batch"
 """A relation that holds one row of weight 1 in the first batch, and none later."""
 
@@ -120,6 +126,17 @@ def _stage(node: Node, name: str, inputs: Sequence[str]) -> StageTexts:
             query = _change(columns(node.names), FIRST_BATCH).join(rows, join_type="cross")
             title = "rows from the start"
             return StageTexts(name, title, (Text(changes_of(name), "change", query),))
+        case AtMostOne():
+            several = f"IF({quote(node.count)} > 1 AND {WEIGHT} > 0, {_TOO_MANY_ROWS}, TRUE)"
+            title = "at most one row of a scalar subquery"
+            return _linear(name, title, columns(node.names), inputs[0], parse(several))
+        case Generate():
+            text = Text(changes_of(name), "change", over(node.query, inputs[0]))
+            return StageTexts(name, "generator", (text,))
+        case Rederive():
+            return rederive_texts(node, name, inputs[0])
+        case Limit():
+            return limit_texts(node, name, inputs[0])
         case Repeat():
             times = quote(node.times)
             weight = parse(f"{WEIGHT} * {times} AS {WEIGHT}")

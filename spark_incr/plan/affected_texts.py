@@ -1,0 +1,103 @@
+"""Operators that are asked again for what a batch touches, as SQL.
+
+A rederived query runs on the rows of the keys of the batch; its change is what it gives minus what
+it gave, which is kept in `rN_results`. A limit is asked before and after the merge of its rows.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from spark_incr.plan.change_texts import (
+    ANSWER,
+    REDERIVED,
+    WEIGHT,
+    StageTexts,
+    Text,
+    bag_state,
+    changes_of,
+    columns,
+    consolidated,
+    difference,
+    merged_bag,
+    parse,
+    relation,
+    same,
+    select,
+)
+from spark_incr.plan.nodes import RELATION, Limit, Rederive
+from spark_incr.plan.types import Schema
+
+
+def rederive_texts(node: Rederive, name: str, changes: str) -> StageTexts:
+    """The texts of a query that is run anew for the keys of a batch."""
+    rows, results, touched = f"{name}_rows", f"{name}_results", f"{name}_touched"
+    keys = select(columns(node.keys), relation(changes)).distinct()
+    before = select([*columns(node.names, "o"), exp.column(WEIGHT, "o")], relation(results, "o"))
+    copies = select(columns(node.input.names, "o"), _copies(node.input.schema, rows).subquery("o"))
+    key_texts = []
+    if node.keys:
+        key_texts = [Text(f"{name}_keys", "keys of the batch", keys)]
+        on = same(node.keys, "o", "k")
+        before = before.join(relation(f"{name}_keys", "k"), on=on, join_type="left semi")
+        copies = copies.join(relation(f"{name}_keys", "k"), on=on.copy(), join_type="left semi")
+    answer = f"{name}_answer"
+    change = exp.union(
+        select([*columns(node.names), parse(f"1 AS {WEIGHT}")], relation(answer)),
+        select([*columns(node.names), parse(f"-{WEIGHT} AS {WEIGHT}")], before.subquery("b")),
+        distinct=False,
+    )
+    delta = consolidated(node.schema, changes_of(name), ()).subquery("d")
+    texts = (
+        *key_texts,
+        merged_bag(
+            rows, node.input.schema, consolidated(node.input.schema, changes, ()).subquery("d")
+        ),
+        Text(touched, "rows of the keys of the batch", copies),
+        Text(answer, REDERIVED, over(node.query, touched)),
+        Text(changes_of(name), "change", change),
+        merged_bag(results, node.schema, delta),
+    )
+    states = (bag_state(rows, node.input.schema), bag_state(results, node.schema))
+    return StageTexts(name, f"{node.reason} by {', '.join(node.keys) or 'nothing'}", texts, states)
+
+
+def limit_texts(node: Limit, name: str, changes: str) -> StageTexts:
+    """The texts of the first rows in an order."""
+    rows = f"{name}_rows"
+    answer = select(columns(node.names), _copies(node.schema, rows).subquery("copies"))
+    for key in node.order:
+        (column,) = columns([key.column])
+        order = exp.Ordered(this=column, desc=key.descending, nulls_first=key.nulls_first)
+        answer = answer.order_by(order)
+    answer = answer.order_by(*columns(node.names))
+    if node.limit is not None:
+        answer = answer.limit(node.limit)
+    if node.offset:
+        answer = answer.offset(node.offset)
+    texts = (
+        Text(f"{name}_before", ANSWER, answer),
+        merged_bag(rows, node.schema, consolidated(node.schema, changes, ()).subquery("d")),
+        Text(f"{name}_after", ANSWER, answer),
+        difference(name, node.names),
+    )
+    return StageTexts(name, "first rows", texts, (bag_state(rows, node.schema),))
+
+
+def over(query: exp.Expr, source: str) -> exp.Query:
+    """A query over `RELATION` as one over a relation of the texts."""
+    query = query.copy()
+    assert isinstance(query, exp.Query)
+    for table in query.find_all(exp.Table):
+        if table.name == RELATION:
+            table.set("this", exp.to_identifier(source, quoted=True))
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(RELATION)))
+    return query
+
+
+def _copies(schema: Schema, bag: str) -> exp.Select:
+    """The rows of a bag, each as often as its weight says."""
+    names = [f.name for f in schema]
+    copy = parse(f"EXPLODE(ARRAY_REPEAT(1, CAST({WEIGHT} AS INT))) AS __incr_copy")
+    return select([*columns(names), copy], relation(bag))
