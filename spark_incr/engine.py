@@ -118,6 +118,7 @@ class Engine:
         self._entries = Entries()
         self._relations: dict[str, Relation] = {}
         self._mutex = threading.RLock()
+        self._changed: set[str] = set()
         self.on_progress: Progress = lambda what, done, total: None
         self.on_relations: Callable[[], None] = lambda: None
         try:
@@ -361,18 +362,22 @@ class Engine:
             raise
         self._entries.committed(self._arrangements())
         for relation in self._relations.values():
+            if relation.name in self._changed:
+                relation.changed = version
             relation.publish()
+        self._changed = set()
 
     def _arrangements(self) -> list[Arrangement]:
         return [a for r in self._relations.values() for a in r.arrangements.values()]
 
     def _persist(self, version: int, changed: set[str]) -> None:
-        for name in changed:
-            self._relations[folded(name)].changed = version
         with self._store.begin() as transaction:
             self._entries.move(transaction.carry(self._store.mostly_dead()))
             body: dict[str, Any] = {
-                "relations": [_definition(r) for r in self._relations.values()],
+                "relations": [
+                    _definition(r, version if r.name in changed else r.changed)
+                    for r in self._relations.values()
+                ],
                 "state": {
                     r.name: {
                         name: self._entries.save(arrangement, transaction)
@@ -382,6 +387,7 @@ class Engine:
                 },
             }
             transaction.commit(body)
+        self._changed = changed
 
     def _open(self) -> None:
         """Rebuild tables and views from the last manifest; no data is computed anew."""
@@ -436,8 +442,8 @@ class _StoredCatalog:
         return None if found is None else found.known
 
 
-def _definition(relation: Relation) -> dict[str, Any]:
+def _definition(relation: Relation, changed: int) -> dict[str, Any]:
     if isinstance(relation.state, Table):
-        return write_table(relation.state.definition, relation.changed)
+        return write_table(relation.state.definition, changed)
     assert relation.stored is not None
-    return write_view(relation.stored, relation.changed)
+    return write_view(relation.stored, changed)

@@ -129,8 +129,13 @@ class Builder:
         if isinstance(query, exp.Subquery):
             _refuse_clauses(query, {"this", "alias"})
             return self.query(query.this, ctes)
-        ctes = _with_ctes(query, ctes)
-        self.ctes = ctes
+        around, self.ctes = self.ctes, _with_ctes(query, ctes)
+        try:
+            return self._query_with(query, self.ctes)
+        finally:
+            self.ctes = around
+
+    def _query_with(self, query: exp.Expr, ctes: _Ctes) -> _Built:
         if isinstance(query, exp.Select):
             return self._select(query, ctes)
         if isinstance(query, exp.SetOperation):
