@@ -12,7 +12,7 @@ from benchmarks.measure import Measurement
 _STYLES = (
     ("ours", "#0b6e4f", "o"),
     ("Spark", "#e4572e", "s"),
-    ("DuckDB", "#8d8741", "^"),
+    ("DuckDB", "#3b6fb6", "^"),
 )
 _PANELS_PER_ROW = 4
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import fifty_views
 from benchmarks.contestants import DuckDB, Ours, Spark
 from benchmarks.machine import this_machine
 from benchmarks.measure import Measurement, check_equal, measure, write_tables
@@ -27,7 +26,7 @@ from spark_incr.text_table import arrow_rows
 pytest.importorskip("duckdb")
 
 TINY = DIVISORS["tiny"]
-SINGLE = [b for b in chosen([], TINY) if b.name != "50-views"]
+EVERY = chosen([], TINY)
 MEASURED = Measurement(
     "group-by", 1_000, 10, 1, [1.0, 3.0, 2.0], [1.0] * 3, [60.0] * 3, [2.0] * 3, 1.0, 10, 20, 30, 0
 )
@@ -40,36 +39,36 @@ def duckdb() -> Iterator[DuckDB]:
     found.close()
 
 
-@pytest.mark.parametrize("benchmark", SINGLE, ids=lambda benchmark: benchmark.name)
-def test_the_three_answer_alike(benchmark: Benchmark, spark: SparkSession, duckdb: DuckDB) -> None:
-    found = measure(benchmark, spark, duckdb, batches=2, warmups=0)
-    assert found.spark_jobs == 0
-    assert len(found.ours_ms) == len(found.spark_ms) == len(found.duckdb_ms) == 2
-
-
-def test_fifty_views_follow_one_commit_without_a_spark_job(
-    spark: SparkSession, duckdb: DuckDB, tmp_path: Path
+@pytest.mark.parametrize("benchmark", EVERY, ids=lambda benchmark: benchmark.name)
+def test_views_follow_without_a_spark_job_and_as_duckdb_says(
+    benchmark: Benchmark, spark: SparkSession, duckdb: DuckDB, tmp_path: Path
 ) -> None:
-    (benchmark,) = fifty_views.benchmarks(TINY)
+    queries = list(benchmark.views.values())
     workload, plain = Workload(benchmark), Spark(spark)
     ours = Ours(spark, tmp_path / "state", benchmark)
     try:
         ours.load(workload.tables)
         jobs = plain.jobs()
-        for changes in workload.batches(2):
+        for changes in workload.batches(3):
             answers = ours.maintain(changes).answers
             duckdb.load(write_tables(workload.tables, tmp_path / "tables"))
-            _, expected = duckdb.recompute(list(benchmark.views.values()))
-            for query, actual, other in zip(
-                benchmark.views.values(), answers, expected, strict=True
-            ):
+            _, expected = duckdb.recompute(queries)
+            for query, actual, other in zip(queries, answers, expected, strict=True):
                 check_equal(actual, other, query)
         assert plain.jobs() == jobs
     finally:
         ours.close()
 
 
-@pytest.mark.parametrize("benchmark", chosen([], TINY), ids=lambda benchmark: benchmark.name)
+def test_the_three_are_measured(spark: SparkSession, duckdb: DuckDB) -> None:
+    (benchmark,) = chosen(["max-distinct-deletes"], TINY)
+    found = measure(benchmark, spark, duckdb, batches=1, warmups=1)
+    assert found.spark_jobs == 0
+    assert len(found.ours_ms) == len(found.spark_ms) == len(found.duckdb_ms) == 1
+    assert 0 < found.state_bytes < found.peak_bytes
+
+
+@pytest.mark.parametrize("benchmark", EVERY, ids=lambda benchmark: benchmark.name)
 def test_batches_are_the_same_for_everybody_and_delete_what_is_there(benchmark: Benchmark) -> None:
     workload, again = Workload(benchmark), Workload(benchmark)
     bags = {name: Counter(arrow_rows(rows)) for name, rows in workload.tables.items()}
