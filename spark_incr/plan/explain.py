@@ -147,7 +147,8 @@ def _details(node: Node) -> list[tuple[str, str]]:
     if isinstance(node, Rederive):
         result.append(("lineage", ", ".join(node.keys) or "none (all rows)"))
     if isinstance(node, AggregateStage):
-        result.append(("lineage", ", ".join(node.keys) or "none (one row)"))
+        bits = " (bit by bit)" if node.exact else ""
+        result.append(("lineage", (", ".join(node.keys) or "none (one row)") + bits))
         result.append(("rows", "__incr_n: integer sum of 1"))
         for a in node.accumulators:
             what = " * ".join(a.terms) or "1"

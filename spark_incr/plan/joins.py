@@ -1,34 +1,40 @@
 """Joins of every kind from a condition: keys to look up by, and laws for what is no key.
 
-Let p be the part of the condition that no key expresses, and M = σp(L ⋈ R).
+A condition that reads one side is no key: of the side that may be dropped it is a filter, of the
+side that is kept it is a key that is NULL, and so matches nothing, where it does not hold.
 
-    L ⟕ R = M ⊎ (L ▷ M) × NULLs         L ⋉ R = L ⋉ M         L ▷ R = L ▷ M
+Let p be what reads both sides and is no equality. With L' the distinct rows of L and c(l) how often
+each occurs, M = σp(L' ⋈ R'), δ the distinct rows, and ρ the repetition of rows,
 
-where ⋉ and ▷ on the right compare whole rows of L, NULL with NULL. A condition that reads one side
-needs no p: of the side that may be dropped it is a filter, of the side that is kept it is a key
-that is NULL, and so matches nothing, where the condition does not hold.
+    L ⋉ R = ρc(δ πL'(M))                L ▷ R = ρc(L') ⊎ ρ-c(δ πL'(M))
+    L ⟕ R = ρc·c(M) ⊎ (L ▷ R) × NULLs
+
+so that each side is computed once.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import (
+    Aggregate,
+    Call,
     Filter,
     Join,
     JoinKind,
     Node,
     Project,
+    Repeat,
     UnionAll,
     column,
     columns_in,
     conjuncts,
 )
-from spark_incr.plan.types import Field, type_text
+from spark_incr.plan.types import Field, Schema, type_text
 
 
 def join_on(
@@ -56,20 +62,85 @@ def join_on(
             rest.append(part)
     if not rest:
         return only(keyed_join(left, right, pairs, kind, context), names)
-    matched: Node = keyed_join(left, right, pairs, JoinKind.INNER, context)
+    return _join_by_rows(left, right, pairs, rest, kind, context)
+
+
+def _join_by_rows(
+    left: Node,
+    right: Node,
+    pairs: list[tuple[exp.Expr, exp.Expr, bool]],
+    rest: list[exp.Expr],
+    kind: JoinKind,
+    context: Context,
+) -> Node:
+    here, there = _counted(left, context), _counted(right, context)
+    matched: Node = keyed_join(here.rows, there.rows, pairs, JoinKind.INNER, context)
     for part in rest:
         matched = Filter(matched.schema, matched, part)
-    if kind.left_only:
-        return _whole_row_join(left, matched, kind, context)
-    inputs = [only(matched, names), _dangling(left, matched, names, right.schema, context)]
+    if kind is JoinKind.SEMI:
+        return _repeated(_distinct_rows(matched, here), here.count, left.names, context)
+    alone = _alone(matched, here, left.names, context)
+    if kind is JoinKind.ANTI:
+        return alone
+    names = (*left.names, *right.names)
+    times = exp.Mul(this=column(here.count), expression=column(there.count))
+    results = [_repeated(matched, times, names, context), with_nulls(alone, names, right.schema)]
     if kind is JoinKind.FULL:
-        inputs.append(_dangling(right, matched, names, left.schema, context))
-    fields = {f.name: f for f in (*left.schema, *right.schema)}
-    schema = tuple(Field(context.names.fresh(name), fields[name].type) for name in names)
-    union = UnionAll(schema, tuple(inputs))
-    return Project(
-        tuple(fields[name] for name in names), union, tuple(column(f.name) for f in schema)
+        alone = _alone(matched, there, right.names, context)
+        results.append(with_nulls(alone, names, left.schema))
+    return _union(results, (*left.schema, *right.schema), context)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The distinct rows of a relation, and the column that counts them."""
+
+    rows: Aggregate
+    count: str
+
+
+def _counted(node: Node, context: Context) -> _Counted:
+    call = Call(context.names.fresh("times"), "count", (), T.LongType())
+    schema = (*node.schema, Field(call.name, call.type))
+    return _Counted(Aggregate(schema, node, node.names, (call,), exact=True), call.name)
+
+
+def _distinct_rows(matched: Node, side: _Counted) -> Node:
+    """The rows of one side that matched."""
+    rows = only(matched, side.rows.names)
+    return Aggregate(rows.schema, rows, rows.names, (), exact=True)
+
+
+def _alone(matched: Node, side: _Counted, names: tuple[str, ...], context: Context) -> Node:
+    """The rows of one side that matched nothing: all of them, less those that matched."""
+    all_rows = _repeated(side.rows, side.count, names, context)
+    less = _repeated(
+        _distinct_rows(matched, side), exp.Neg(this=column(side.count)), names, context
     )
+    return _union([all_rows, less], tuple(f for f in side.rows.schema if f.name in names), context)
+
+
+def _repeated(node: Node, times: str | exp.Expr, names: tuple[str, ...], context: Context) -> Node:
+    """The named columns of a node, each row as often as `times` says."""
+    number = column(times) if isinstance(times, str) else times
+    name = context.names.fresh("times")
+    fields = {f.name: f for f in node.schema}
+    kept = tuple(fields[n] for n in names)
+    projected = Project(
+        (*kept, Field(name, T.LongType())), node, (*(column(n) for n in names), number)
+    )
+    return Repeat(kept, projected, name)
+
+
+def _union(nodes: list[Node], schema: Schema, context: Context) -> Node:
+    """The sum of nodes of one schema, under the same names."""
+    fresh = tuple(Field(context.names.fresh(f.name), f.type) for f in schema)
+    inputs = []
+    for node in nodes:
+        own = tuple(Field(context.names.fresh(f.name), f.type) for f in schema)
+        inputs.append(Project(own, node, tuple(column(f.name) for f in schema)))
+    union = UnionAll(fresh, tuple(inputs))
+    return Project(schema, union, tuple(column(f.name) for f in fresh))
 
 
 def keyed_join(
@@ -137,23 +208,6 @@ def _with_key(
 
 def _true_or_null(condition: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=condition, true=exp.true())])
-
-
-def _whole_row_join(left: Node, matched: Node, kind: JoinKind, context: Context) -> Node:
-    """L ⋉ M or L ▷ M, comparing whole rows of L."""
-    fresh = {name: context.names.fresh(name) for name in left.names}
-    schema = tuple(replace(f, name=fresh[f.name]) for f in left.schema)
-    rows = Project(schema, matched, tuple(column(name) for name in left.names))
-    pairs = [(column(name), column(fresh[name]), True) for name in left.names]
-    return keyed_join(left, rows, list(pairs), kind, context)
-
-
-def _dangling(
-    side: Node, matched: Node, names: tuple[str, ...], other: tuple[Field, ...], context: Context
-) -> Node:
-    """The rows of one side that matched nothing, with NULLs for the other."""
-    rows = _whole_row_join(side, matched, JoinKind.ANTI, context)
-    return with_nulls(rows, names, other)
 
 
 def with_nulls(rows: Node, names: tuple[str, ...], other: tuple[Field, ...]) -> Node:

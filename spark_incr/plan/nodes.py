@@ -236,6 +236,8 @@ class Aggregate(Unary):
     keys: tuple[str, ...]
     calls: tuple[Call, ...]
     scalar: bool = False
+    exact: bool = False
+    """Keys are compared bit by bit: -0.0 is not 0.0, as for whole rows of a bag."""
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -246,11 +248,17 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def rewrite(node: Node, rule: Callable[[Node], Node]) -> Node:
-    """Apply a rule to every node, inputs first."""
-    inputs = tuple(rewrite(child, rule) for child in node.inputs)
-    if any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
-        node = node.with_inputs(inputs)
-    return rule(node)
+    """Apply a rule to every node, inputs first; a node that stands in several places once."""
+    done: dict[int, Node] = {}
+
+    def visit(node: Node) -> Node:
+        if id(node) not in done:
+            inputs = tuple(visit(child) for child in node.inputs)
+            same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+            done[id(node)] = rule(node if same else node.with_inputs(inputs))
+        return done[id(node)]
+
+    return visit(node)
 
 
 def column(name: str) -> exp.Column:

@@ -78,6 +78,7 @@ class AggregateStage(Unary):
     derived: tuple[Derived, ...]
     answers: tuple[Answer, ...]
     scalar: bool
+    exact: bool = False
 
     @property
     def tier(self) -> str:

@@ -48,6 +48,7 @@ def maintain_aggregates(node: Node, context: Context) -> Node:
         tuple(splitter.derived),
         answers,
         node.scalar,
+        node.exact,
     )
 
 

@@ -4,6 +4,7 @@
     σp∧q(L ⋈ R) = σp(L) ⋈ σq(R)      where p reads only L and q only R
     σp(L ⟕ R) = σp(L) ⟕ R            likewise for ⋉ and ▷
     σp(A ⊎ B) = σp(A) ⊎ σp(B)
+    σp(ρ(R)) = ρ(σp(R))
     σp(γk(R)) = γk(σp(R))            where p reads only k, and k is not empty
 
 A filter below state keeps rows out of the state.
@@ -23,6 +24,7 @@ from spark_incr.plan.nodes import (
     JoinKind,
     Node,
     Project,
+    Repeat,
     UnionAll,
     column,
     columns_in,
@@ -51,6 +53,8 @@ def push_filters(node: Node, context: Context) -> Node:
             renamed = {a: column(b) for a, b in zip(below.names, relation.names, strict=True)}
             inputs.append(filtered(relation, [substitute(part, dict(renamed)) for part in parts]))
         return below.with_inputs(tuple(inputs))
+    if isinstance(below, Repeat):
+        return below.with_inputs((filtered(below.input, parts),))
     if isinstance(below, Join):
         left = _reading(parts, below.left) if below.kind in _KEEPS_LEFT else []
         right = _reading(parts, below.right) if below.kind is JoinKind.INNER else []

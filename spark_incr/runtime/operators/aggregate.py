@@ -139,7 +139,7 @@ class AggregateOperator:
         )
 
     def _batch(self, changes: pa.Table, snapshot: Snapshot) -> _Batch:
-        changes = _as_grouped(changes, self.stage.keys)
+        changes = changes if self.stage.exact else _as_grouped(changes, self.stage.keys)
         columns = arrays(changes, self.stage.keys)
         groups = group_rows(columns, changes.num_rows)
         keys = pa.Table.from_arrays(
@@ -306,9 +306,7 @@ def _physical_names(accumulator: Accumulator) -> list[str]:
     return [f"{accumulator.name}.{i}" for i in range(width)]
 
 
-def _weighted(
-    columns: Sequence[pa.Array], schema: pa.Schema, keep: Bools, weight: int
-) -> pa.Table:
+def _weighted(columns: Sequence[pa.Array], schema: pa.Schema, keep: Bools, weight: int) -> pa.Table:
     """The rows to keep, each with the weight; there may be rows where there are no columns."""
     at = np.flatnonzero(keep)
     kept = list(columns) if len(at) == len(keep) else [c.take(at) for c in columns]
