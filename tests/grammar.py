@@ -149,6 +149,7 @@ def schemas(
 #   real     a float whose sum depends on the order of its terms
 #   approx   a float that came from such a sum: it may be shown, never compared
 #   bag      a collected list, whose order is free
+#   shown    anything else that may be shown and nothing more
 
 KINDS: dict[type[T.DataType], str] = {
     T.BooleanType: "bool",
@@ -181,7 +182,9 @@ COMPARABLE = [
     "arr",
     "struct",
 ]
-NUMBERS = ["int", "float", "real", "dec"]
+JOINS = ["INNER"] * 6 + ["LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"]
+
+SET_OPERATIONS = ["UNION ALL"] * 4 + ["UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL"]
 
 LITERALS: dict[str, list[str]] = {
     "int": ["0", "1", "2", "-1"],
@@ -321,7 +324,7 @@ SCALARS: dict[str, list[str]] = {
     ],
     "date": [
         "date_add({date}, 1)",
-        "date_add({date}, {int} % 5)",
+        "date_add({date}, CAST({int} % 5 AS INT))",
         "trunc({date}, 'MM')",
         "last_day({date})",
         "COALESCE({date}, {date})",
@@ -390,7 +393,7 @@ AGGREGATES: list[tuple[str, str]] = [
     ("array_agg({k})", "bag"),
     ("percentile({int}, 0.5)", "approx"),
     ("percentile({float}, 0.3)", "approx"),
-    ("percentile({int}, array(0.25, 1.0))", "approx"),
+    ("percentile({int}, array(0.25, 1.0))", "shown"),
     ("median({int})", "approx"),
     ("median({dec})", "approx"),
     ("var_pop(DISTINCT {int})", "approx"),
@@ -465,8 +468,8 @@ class Queries:
 
     def value(self, scope: Scope, depth: int) -> Column:
         """Some expression, most often over the kinds that there are."""
-        own = [c.kind for c in scope if c.kind not in ("approx", "bag")]
-        shown = [c for c in scope if c.kind in ("approx", "bag")]
+        own = [c.kind for c in scope if c.kind in COMPARABLE]
+        shown = [c for c in scope if c.kind not in COMPARABLE]
         if shown and self.chance(2):
             return self.choose(shown)
         kind = self.choose(own) if own and not self.chance(4) else self.choose(COMPARABLE)
@@ -526,7 +529,9 @@ class Queries:
                 name = self.choose(shared)
                 text += f" JOIN {other} USING ({name})"
             else:
-                text += f" JOIN {other} ON {self.condition(scope, columns)}"
+                kind = self.choose(JOINS)
+                text += f" {kind} JOIN {other} ON {self.condition(scope, columns)}"
+                columns = [] if kind in ("LEFT SEMI", "LEFT ANTI") else columns
             scope = scope + columns
             alias = other_alias
         return text, scope
@@ -566,7 +571,7 @@ class Queries:
         if form == "union" and depth > 0:
             return self.union(depth)
         text, scope = self.joined(depth)
-        where = f" WHERE {self.expression(scope, 'bool', 2)}" if self.chance(3) else ""
+        where = f" WHERE {self.predicate(scope)}" if self.chance(3) else ""
         if form in ("group", "scalar"):
             return self.grouped(text + where, scope, form == "scalar")
         if form == "plain" and self.chance(6) and " JOIN " not in text:
@@ -574,8 +579,26 @@ class Queries:
             return Select(f"SELECT * FROM {text}{where}", columns)
         items = [self.value(scope, self.choose([0, 1, 2])) for _ in range(self.choose([1, 2, 3]))]
         if form == "distinct":
-            items = [i for i in items if i.kind not in ("approx", "bag")] or [Column("1", "int")]
+            items = [i for i in items if i.kind in COMPARABLE] or [Column("1", "int")]
         return self.select("DISTINCT " if form == "distinct" else "", items, text + where)
+
+    def predicate(self, scope: Scope) -> str:
+        """A condition of WHERE, at times with a subquery."""
+        if self.chance(5):
+            text, columns, _ = self.relation(0)
+            pairs = [
+                (a.text, b.text)
+                for a in scope
+                for b in columns
+                if a.kind == b.kind and a.kind in COMPARABLE
+            ]
+            if pairs:
+                mine, theirs = self.choose(pairs)
+                form = self.choose(["IN", "NOT IN", "EXISTS", "NOT EXISTS"])
+                if "EXISTS" in form:
+                    return f"{form} (SELECT 1 FROM {text} WHERE {theirs} = {mine})"
+                return f"{mine} {form} (SELECT {theirs} FROM {text})"
+        return self.expression(scope, "bool", 2)
 
     def select(self, distinct: str, items: Sequence[Column], rest: str) -> Select:
         names = [self.name("a") for _ in items]
@@ -642,7 +665,7 @@ class Queries:
         right = self.select("", other, text)
         alias = self.name("u")
         names = ", ".join(f"{alias}.{c.text}" for c in columns)
-        word = self.choose(["UNION ALL", "UNION ALL", "UNION"])
+        word = self.choose(SET_OPERATIONS)
         return Select(
             f"SELECT {names} FROM ({left.text}) AS {alias} {word} {right.text}", tuple(columns)
         )
@@ -706,7 +729,7 @@ def history(random: Random, tables: Mapping[str, Schema]) -> list[Batch]:
     rows: dict[str, list[Row]] = {name: [] for name in tables}
     batches: list[Batch] = []
     kinds = ["change", "change", "change", "update", "undo", "empty", "clear"]
-    for number in range(random.randint(2, 5)):
+    for number in range(random.randint(2, 4)):
         kind = "change" if number == 0 else random.choice(kinds)
         batch: Batch = {}
         if kind == "undo":
