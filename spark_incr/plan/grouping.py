@@ -142,7 +142,7 @@ class AggregateReader:
         if reading is None:
             return self._as_written(expression)
         scalar = self.builder.scalar
-        arguments = [scalar(a, self.scope, {}) for a in reading.arguments]
+        arguments = [scalar(a, self.scope, {}).unnest() for a in reading.arguments]
         resolved_condition = None if condition is None else scalar(condition, self.scope, {})
         identity = exp.Tuple(
             expressions=[
