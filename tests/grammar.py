@@ -187,10 +187,10 @@ JOINS = ["INNER"] * 6 + ["LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"]
 SET_OPERATIONS = ["UNION ALL"] * 4 + ["UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL"]
 
 LITERALS: dict[str, list[str]] = {
-    "int": ["0", "1", "2", "-1"],
+    "int": ["0", "1", "2", "(-1)"],
     "float": ["0.0D", "0.5D", "1.0D"],
     "real": ["0.1D", "1.0D"],
-    "dec": ["0.0", "1.50", "-2.125"],
+    "dec": ["0.0", "1.50", "(-2.125)"],
     "str": ["''", "'a'", "'ab'", "'日本'"],
     "bin": ["X''", "X'61'"],
     "bool": ["true", "false"],
