@@ -1,11 +1,12 @@
 """Expressions over a batch: by verified kernels where there is one, by Spark otherwise.
 
-The expressions of one operator that only Spark can evaluate go to Spark together, as one call.
+The expressions of one operator that only Spark can evaluate go to Spark together, as one call. What
+reads no column (`DATE '1994-01-01' + INTERVAL '1' YEAR`) is computed by Spark once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.nodes import column, columns_in
-from spark_incr.plan.types import Schema
+from spark_incr.plan.syntax import transformed
+from spark_incr.plan.types import Field, Schema, arrow_type
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Evaluate, Settings, compile_expression, subexpressions
 from spark_incr.sql.dialect import print_sql
@@ -34,6 +36,9 @@ class Evaluator(Protocol):
     ) -> list[pa.Array]:
         """The values of expressions for each row, in order."""
 
+    def constants(self, expressions: Sequence[exp.Expr]) -> list[pa.Scalar] | None:
+        """The values of expressions that read no column, None if one of them fails."""
+
     def query_rows(self, query: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         """What a query over `RELATION` gives for the rows, in the schema's types."""
 
@@ -42,6 +47,9 @@ class Evaluator(Protocol):
 
 
 Compute = Callable[[pa.Table], list[pa.Array]]
+
+# Parts of an expression that may be constant without being a literal.
+_FOLDED = (exp.Binary, exp.Func, exp.Cast, exp.Neg)
 
 
 def compile_columns(
@@ -74,17 +82,17 @@ def compile_columns(
     return compute
 
 
-def needs_spark(
-    expressions: Sequence[exp.Expr], schema: Schema, evaluator: Evaluator
-) -> list[exp.Expr]:
-    """The expressions that no kernel evaluates."""
-    return [e for e in expressions if _kernel(e, schema, evaluator) is None]
-
-
 def _kernel(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:
     if isinstance(expression, exp.Column):
         name = expression.name
         return lambda columns, length: columns[name]
+    kernel = _compiled(expression, schema, evaluator)
+    if kernel is not None:
+        return kernel
+    return _with_constants(expression, schema, evaluator)
+
+
+def _compiled(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:
     parts = subexpressions(expression)
     known = {print_sql(column(field.name)): field.type for field in schema}
     wanted = [part for part in parts if print_sql(part) not in known]
@@ -94,3 +102,40 @@ def _kernel(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evalu
     return compile_expression(
         expression, lambda node: known.get(print_sql(node)), evaluator.settings
     )
+
+
+def _with_constants(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:
+    """A kernel for which Spark computes, once, the parts that read no column."""
+    constants: dict[exp.Expr, str] = {}
+
+    def named(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, _FOLDED) or columns_in(node) or node.find(exp.Lambda):
+            return node
+        return column(constants.setdefault(node, f"__incr_constant_{len(constants)}"))
+
+    rest = transformed(expression, named)
+    types = evaluator.known_types((), list(constants))
+    if not constants or any(type_ is None for type_ in types):
+        return None
+    fields = tuple(
+        Field(name, type_)
+        for name, type_ in zip(constants.values(), types, strict=True)
+        if type_ is not None
+    )
+    kernel = (
+        _compiled(rest, (*schema, *fields), evaluator)
+        if not isinstance(rest, exp.Column)
+        else (lambda columns, length: columns[rest.name])
+    )
+    if kernel is None:
+        return None
+    row = evaluator.constants(list(constants))
+    if row is None:
+        return None
+    values = {f.name: value.cast(arrow_type(f.type)) for f, value in zip(fields, row, strict=True)}
+
+    def evaluate(columns: Mapping[str, pa.Array], length: int) -> pa.Array:
+        repeated = {name: pa.repeat(value, length) for name, value in values.items()}
+        return kernel({**columns, **repeated}, length)
+
+    return evaluate

@@ -179,6 +179,13 @@ class SparkAnalysis:
         with self._as_created():
             return self.spark.sql(query).toArrow()
 
+    def constants(self, expressions: Sequence[exp.Expr]) -> list[pa.Scalar] | None:
+        try:
+            row = self.run("SELECT " + ", ".join(print_sql(e) for e in expressions))
+        except PySparkException:
+            return None
+        return [single(column)[0] for column in row.columns]
+
     def query_rows(self, query: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         with self._as_created():
             kinds = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
