@@ -91,13 +91,13 @@ def ratio_of(bar: Bar, name: str, found: Mapping[str, Measurement]) -> float | N
     return others[bar.other] / ours.ours if bar.other in others else None
 
 
-def figures_of(table: str, bars: str, machine: Machine, batches: int, plot: str | None) -> str:
+def figures_of(table: str, bars: str, machine: Machine, run: str, plot: str | None) -> str:
     """What the documentation shows, in Markdown."""
     day = datetime.date.today().isoformat()
     image = [f"![Time per batch]({plot})", ""] if plot else []
     return "\n".join(
         [
-            f"Measured on {day}, medians of {batches} batches, on: {machine.text}.",
+            f"Measured on {day}, {run}, on: {machine.text}.",
             "",
             *image,
             "```text",

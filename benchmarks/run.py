@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     machine = this_machine()
     table, bars = table_of(measurements), bars_of(benchmarks, measurements)
-    print(f"{machine.text}\nmedians of {options.batches} batches, scale {options.scale}\n")
+    run = f"medians of {options.batches} batches, {options.scale} scale"
+    print(f"{machine.text}\n{run}\n")
     print(f"{table}\n\n{bars}")
     if divisor > 1:
         print("\nThe bars are meant for the full scale.")
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_plot(plot, measurements, machine.text)
     if document:
         image = os.path.relpath(plot, document.parent) if plot else None
-        write_figures(document, figures_of(table, bars, machine, options.batches, image))
+        write_figures(document, figures_of(table, bars, machine, run, image))
     return 0
 
 

@@ -117,7 +117,7 @@ def test_bars_are_judged_by_medians() -> None:
 def test_figures_replace_those_in_the_document(tmp_path: Path) -> None:
     table = table_of([MEASURED])
     assert "group-by   1,000  10" in table
-    figures = figures_of(table, "bars", this_machine(), 3, "benchmarks.png")
+    figures = figures_of(table, "bars", this_machine(), "medians", "benchmarks.png")
     document = with_figures(f"before\n{BEGIN}\nold\n{END}\nafter\n", figures)
     assert document.startswith(f"before\n{BEGIN}\nMeasured on ")
     assert document.endswith(f"```\n{END}\nafter\n")
