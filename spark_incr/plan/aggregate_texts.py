@@ -255,6 +255,8 @@ class _Writer:
                 continue
             if accumulator.multiset is not None:
                 bag = bags[accumulator.multiset]
+                if answer.function == "count" and accumulator.terms:
+                    return bag, parse(f"COUNT_IF({quote(accumulator.terms[0])})")
                 return bag, _distinct_value(answer, bag.values)
             if self._is_bag(accumulator):
                 value = f"{answer.function.upper()}({quote(accumulator.terms[0])})"

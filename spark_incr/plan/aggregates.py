@@ -61,6 +61,7 @@ _BY_CLASS: dict[type[exp.Expr], str] = {
     exp.Corr: "corr",
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
+    exp.Any: "bool_or",
     exp.BitwiseXorAgg: "bit_xor",
     exp.BitwiseAndAgg: "bit_and",
     exp.BitwiseOrAgg: "bit_or",
@@ -155,6 +156,9 @@ def is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
         return name in _BY_NAME or name in OTHER_AGGREGATES
+    if isinstance(node, exp.Any):
+        # LIKE ANY (...) is read as the same node over a list of patterns.
+        return isinstance(node.this, exp.Paren)
     return isinstance(node, exp.AggFunc) or type(node) in _BY_CLASS
 
 
@@ -188,7 +192,7 @@ def read_call(node: exp.Expr) -> Reading | None:
         distinct, arguments = True, list(arguments[0].expressions)
     if function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         return Reading("count", (), False)
-    if any(isinstance(arg, (exp.Order, exp.Limit, exp.Star)) for arg in arguments):
+    if any(isinstance(arg, (exp.Order, exp.Limit, exp.Star, exp.Distinct)) for arg in arguments):
         return None
     parameters: tuple[Any, ...] = ()
     if function in ("first", "last", "any_value"):
@@ -223,7 +227,7 @@ def read_call(node: exp.Expr) -> Reading | None:
         "bit_or",
     ):
         distinct = False
-    if distinct and function in ("min_by", "max_by", "first", "last"):
+    if distinct and function in ("min_by", "max_by", "first", "last", "percentile", "median"):
         return None
     expected = {"covar_pop": 2, "covar_samp": 2, "corr": 2, "min_by": 2, "max_by": 2}.get(
         function, 1

@@ -100,7 +100,7 @@ class _Splitter:
             return self._answer(call, "count", [self._count(masked, multiset)], source)
         if call.function == "count_if":
             (argument,) = self._masked(call.arguments, condition)
-            total = self._sum("integer", (argument,), None)
+            total = self._sum("integer", (argument,), multiset)
             return self._answer(call, "count", [total], source)
         if call.function in _MOMENTS:
             return self._moments(call, condition, multiset)
