@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.functions as F
 import pyspark.sql.types as T
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.plan.change_texts import HOMOMORPHISM, REDERIVED, WEIGHT, StageTexts, changes_of
 from spark_incr.plan.nodes import Node, Scan, walk
@@ -23,12 +23,8 @@ from spark_incr.sql.dialect import quoted
 
 _NAME = "__incr_relation"
 
-# Batches are small: planning anew between stages and compiling queries costs more than it saves.
-_CONFS = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+# Batches are small: planning anew between stages costs more than it saves.
+_CONFS = {"spark.sql.adaptive.enabled": "false"}
 
 
 class Reference:
@@ -50,6 +46,8 @@ class Reference:
 
     def apply(self, changes: Mapping[str, pa.Table]) -> pa.Table:
         """Maintain all states for change batches of relations; returns the change of the view."""
+        if self._started and not any(change.num_rows for change in changes.values()):
+            return self._states[OUTPUT].slice(0, 0)
         weight = Field(WEIGHT, T.LongType())
         with _Views(self._spark) as views:
             for name, schema in self._scanned.items():
@@ -73,10 +71,11 @@ class Reference:
         for text in stage.texts:
             views.assign(text.name, self._bodies[id(text)])
             if shared and text.name == shared[-1]:
-                views.compute(shared)
+                views.settle(shared)
         states = [state.name for state in stage.states]
-        change = self._change if stage.name == OUTPUT else changes_of(stage.name)
-        return views.compute([*states, change]) if states else {}
+        if stage.name == OUTPUT:
+            return views.compute([*states, self._change])
+        return views.settle([*states, changes_of(stage.name)]) if states else {}
 
     def rows(self) -> pa.Table:
         """The rows of the view with their weights."""
@@ -122,28 +121,32 @@ class _Views:
     def compute(self, names: Sequence[str]) -> dict[str, pa.Table]:
         """The rows of relations by one query, in which each is a column of structs."""
         types = {name: _nullable(self._frames[name].schema) for name in names}
-        union: DataFrame | None = None
-        for name in names:
-            columns: list[Column] = [F.lit(name).alias(_NAME)]
-            for other, type_ in types.items():
-                value = F.lit(None)
-                if other == name:
-                    value = F.struct(*(F.col(quoted(f.name)) for f in type_.fields))
-                columns.append(value.cast(type_).alias(other))
-            part = self._frames[name].select(*columns)
-            union = part if union is None else union.unionAll(part)
-        assert union is not None
+        parts = [
+            self._frames[name].select(
+                F.lit(name).alias(_NAME), F.struct("*").cast(type_).alias(name)
+            )
+            for name, type_ in types.items()
+        ]
+        union = parts[0]
+        for part in parts[1:]:
+            union = union.unionByName(part, allowMissingColumns=True)
         table = union.toArrow()
         results: dict[str, pa.Table] = {}
         for name, type_ in types.items():
-            schema = tuple(Field(f.name, f.dataType) for f in type_.fields)
-            rows = arrow_schema(schema).empty_table()
+            schema = arrow_schema(tuple(Field(f.name, f.dataType) for f in type_.fields))
             own = table.filter(pc.equal(table.column(_NAME), name)).column(name)
+            results[name] = schema.empty_table()
             if len(own):
-                flat = pa.table(own.combine_chunks().flatten(), names=type_.names)
-                rows = flat.cast(rows.schema)
-            results[name] = rows
-            self.assign_rows(name, schema, results[name])
+                rows = pa.table(own.combine_chunks().flatten(), names=schema.names)
+                results[name] = rows.cast(schema)
+        return results
+
+    def settle(self, names: Sequence[str]) -> dict[str, pa.Table]:
+        """Compute relations that are read more than once; they are read as rows from here on."""
+        results = self.compute(names)
+        for name, rows in results.items():
+            fields = self._frames[name].schema.fields
+            self.assign_rows(name, tuple(Field(f.name, f.dataType) for f in fields), rows)
         return results
 
 

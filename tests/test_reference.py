@@ -28,6 +28,14 @@ U_ROWS = [(1, "x"), (2, "y"), (2, "y"), (None, "z")]
 @pytest.mark.parametrize(
     "query",
     [
+        "SELECT t.k, u.c FROM t JOIN u ON t.k = u.k AND t.c < u.c WHERE t.c <> 'q'",
+        "SELECT x.c, y.c AS yc FROM t AS x CROSS JOIN t AS y WHERE x.k < y.k",
+        "SELECT u.c, count(*) AS n, max(t.c) AS m FROM t JOIN u USING (k) GROUP BY u.c HAVING count(*) > 1",
+        "SELECT n, count(*) AS groups FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n",
+        "WITH g AS (SELECT k, count(*) AS n FROM t GROUP BY k) SELECT a.k, b.k AS k2 FROM g AS a JOIN g AS b ON a.n = b.n",
+        "SELECT k, c FROM t UNION ALL SELECT k * 2L, upper(c) FROM u",
+        "SELECT DISTINCT k IS NULL AS without, length(c) AS l FROM t",
+        "SELECT 1 AS one, 'x' AS x",
         "SELECT t.k, t.c, u.c AS uc FROM t LEFT JOIN u ON t.k = u.k",
         "SELECT t.c, u.k, u.c AS uc FROM t FULL JOIN u ON t.k <=> u.k",
         "SELECT k, c FROM t WHERE k IN (SELECT k FROM u)",
