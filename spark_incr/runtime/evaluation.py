@@ -135,7 +135,11 @@ def _with_constants(expression: exp.Expr, schema: Schema, evaluator: Evaluator) 
     values = {f.name: value.cast(arrow_type(f.type)) for f, value in zip(fields, row, strict=True)}
 
     def evaluate(columns: Mapping[str, pa.Array], length: int) -> pa.Array:
-        repeated = {name: pa.repeat(value, length) for name, value in values.items()}
+        # Arrow repeats a list once or more, but not zero times.
+        repeated = {
+            name: pa.repeat(value, max(length, 1)).slice(0, length)
+            for name, value in values.items()
+        }
         return kernel({**columns, **repeated}, length)
 
     return evaluate
