@@ -1,8 +1,8 @@
 """Arrangement: the state of a stage, indexed by its lineage.
 
 An arrangement maps an *identity* (the lineage, possibly extended by more columns) to the other
-columns of a row; at any version each identity has at most one live row. It is a spine of immutable
-runs, each an Arrow table sorted by a 64-bit hash of the identity. A change replaces rows: the old
+columns of a row; at any version an identity has one live row, in a bag possibly several whose weights
+add up. It is a spine of immutable runs, each an Arrow table sorted by a 64-bit hash of the identity. A change replaces rows: the old
 ones are stamped with the version in which they died, the new ones become one more small run, so a
 batch costs O(Δ) to write and O(Δ log n) to look up. Runs merge geometrically, newest first, and
 drop what is dead; a merge reads and writes O(Δ log n) rows amortised.
@@ -117,6 +117,9 @@ class Located:
     probe: Ints
     run: Ints
     row: Ints
+
+
+NOWHERE = Located(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
 
 
 @dataclass(frozen=True)

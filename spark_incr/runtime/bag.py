@@ -1,6 +1,9 @@
 """A bag as an arrangement: row → weight.
 
-Law: merge(B, Δ) = B ⊎ Δ, one row per distinct row, and rows whose weight reaches 0 leave.
+Law: after merging Δ into B, the weights of a row add up to its weight in B ⊎ Δ, all of them positive.
+`merge_bag` keeps one entry per row and tells its weight before and after. `add_to_bag` is for bags
+whose weights nobody asks for: entries of one row may stand in several runs, so that rows that arrive
+need no look-up, and only rows that leave are searched.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.runtime.arrangement import Arrangement, Layout
+from spark_incr.runtime.arrangement import NOWHERE, Arrangement, Layout
 from spark_incr.runtime.changes import WEIGHT, reweighted, weights
 from spark_incr.runtime.columns import Ints, values
 
@@ -49,3 +52,24 @@ def merge_bag(bag: Arrangement, changes: pa.Table) -> Weights:
     else:
         bag.replace(located, reweighted(changes, after).take(kept), hashes[kept])
     return Weights(before, after)
+
+
+def add_to_bag(bag: Arrangement, changes: pa.Table) -> None:
+    """Add a batch to the bag; it must be consolidated if rows leave."""
+    if changes.num_rows == 0:
+        return
+    changes = changes.select(bag.layout.schema.names).combine_chunks()
+    hashes = bag.layout.hashes(changes)
+    weight = weights(changes)
+    leaving = np.flatnonzero(weight < 0)
+    if not len(leaving):
+        bag.replace(NOWHERE, changes, hashes)
+        return
+    snapshot = bag.snapshot()
+    located = snapshot.find(changes.take(leaving), hashes[leaving])
+    left = weight.copy()
+    found = values(snapshot.gather(located, [WEIGHT])[0])
+    np.add.at(left, leaving[located.probe], found)
+    assert (left >= 0).all(), "a row was taken out that was not there"
+    kept = np.flatnonzero(left)
+    bag.replace(located, reweighted(changes.take(kept), left[kept]), hashes[kept])

@@ -28,7 +28,7 @@ from spark_incr.plan.nodes import (
 )
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.changes import consolidate, empty
+from spark_incr.runtime.changes import consolidate, empty, weights
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.operators.affected import RederiveOperator
 from spark_incr.runtime.operators.aggregate import AggregateOperator
@@ -126,7 +126,10 @@ class Dataflow:
         for number, (node, operator) in enumerate(zip(self._nodes, self._operators, strict=True)):
             inputs = [results[self._numbers[child]] for child in node.inputs]
             results[number] = self._run(node, operator, inputs, changes, start)
-        return consolidate(results[len(self._nodes) - 1])
+        result = results[len(self._nodes) - 1]
+        if isinstance(self._operators[-1], (AggregateOperator, RederiveOperator, LimitOperator)):
+            return result
+        return consolidate(result) if (weights(result) < 0).any() else result
 
     def _run(
         self,

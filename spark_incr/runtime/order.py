@@ -27,9 +27,7 @@ def dense_ranks(array: pa.Array) -> Ints:
     elif pa.types.is_nested(kind):
         ranks = _python_ranks(array)
     else:
-        ranks = values(
-            pc.rank(array, tiebreaker="dense").cast(pa.int64())
-        )
+        ranks = values(pc.rank(array, tiebreaker="dense").cast(pa.int64()))
     return ranks if valid is None else np.where(valid, ranks, NULL_RANK)
 
 

@@ -14,8 +14,9 @@ import pyarrow as pa
 from spark_incr.errors import error
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import (
+    WEIGHT,
     add,
     consolidate,
     deleted,
@@ -65,10 +66,10 @@ class Table:
             parts.append(inserted(arriving))
         if not parts:
             return empty(self.schema)
-        changes = consolidate(add(parts))
+        changes = consolidate(add(parts)) if leaving is not None else parts[0]
         if self.definition.primary_key:
             self._check_key(changes)
-        merge_bag(self.rows, changes)
+        add_to_bag(self.rows, changes)
         return changes
 
     def _fit(self, rows: pa.Table, what: str) -> pa.Table:
@@ -122,7 +123,7 @@ class Table:
         snapshot = self.rows.snapshot()
         located = snapshot.find(gone, self.rows.layout.hashes(gone))
         there = np.zeros(gone.num_rows, dtype=np.int64)
-        there[located.probe] = values(snapshot.gather(located, ["__incr_w"])[0])
+        np.add.at(there, located.probe, values(snapshot.gather(located, [WEIGHT])[0]))
         absent = np.flatnonzero(there + weights(gone) < 0)
         if len(absent):
             raise self._not_found(rows_of(gone).take(absent[:_SHOWN]), len(absent))

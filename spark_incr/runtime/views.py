@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_incr.plan.nodes import Node
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import WEIGHT
 from spark_incr.runtime.dataflow import Dataflow
 from spark_incr.runtime.evaluation import Evaluator
@@ -29,15 +29,10 @@ class View:
     def arrangements(self) -> dict[str, Arrangement]:
         return {**self.dataflow.arrangements, OUTPUT: self.output}
 
-    def adopt(self, arrangements: Mapping[str, Arrangement]) -> None:
-        """Take over restored state."""
-        for name, arrangement in self.arrangements.items():
-            arrangement.become(arrangements[name])
-
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """Maintain the view for a change of its relations; returns its own change."""
         change = self.dataflow.apply(changes, start).rename_columns([*self.schema.names, WEIGHT])
-        merge_bag(self.output, change)
+        add_to_bag(self.output, change)
         return change
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -19,6 +20,8 @@ DIALECT = "spark"
 
 _INFIX = "infix"
 _TYPED_LITERAL = "typed literal"
+_SUFFIXED = "suffixed"
+_SUFFIXES = {"BIGINT": "L", "SMALLINT": "S", "TINYINT": "Y", "DOUBLE": "D", "FLOAT": "F"}
 
 # Functions that become nodes of their own: aggregates, and what has a kernel. sqlglot prints them as
 # they were written. Every other function stays a plain call, to be printed word for word.
@@ -78,6 +81,17 @@ class SparkText(Spark):
                 result.meta[_INFIX] = True
             return result
 
+        def build_cast(self, strict: bool, **kwargs: Any) -> exp.Expr:
+            """sqlglot reads 1.5D as a cast; what is written as a call is one."""
+            result = super().build_cast(strict, **kwargs)
+            result.meta[_SUFFIXED] = isinstance(result.this, exp.Literal)
+            return result
+
+        def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
+            result = super()._parse_cast(strict, safe)
+            result.meta.pop(_SUFFIXED, None)
+            return result
+
         def _parse_type(
             self, parse_interval: bool = True, fallback_to_identifier: bool = False
         ) -> exp.Expr | None:
@@ -107,7 +121,15 @@ class SparkText(Spark):
             """`DATE '2020-01-01'` is a literal, not a cast."""
             if expression.meta.get(_TYPED_LITERAL):
                 return f"{self.sql(expression, 'to')} {self.sql(expression, 'this')}"
+            suffix = _SUFFIXES.get(expression.to.this.name)
+            if suffix and expression.meta.get(_SUFFIXED) and not expression.this.is_string:
+                return f"{self.sql(expression, 'this')}{suffix}"
             return super().cast_sql(expression, safe_prefix)
+
+        def trycast_sql(self, expression: exp.TryCast) -> str:
+            if expression.meta.get(_SUFFIXED):
+                return self.cast_sql(expression)
+            return super().trycast_sql(expression)
 
         def not_sql(self, expression: exp.Not) -> str:
             """`x IS NOT NULL` and `NOT x IS NULL` stay what they were."""

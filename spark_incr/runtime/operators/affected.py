@@ -13,7 +13,7 @@ import pyarrow as pa
 from spark_incr.plan.nodes import Rederive
 from spark_incr.plan.types import arrow_schema, contains_float
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import (
     add,
     consolidate,
@@ -74,13 +74,13 @@ class RederiveOperator:
         groups = group_rows(columns, changes.num_rows)
         touched = [c.take(groups.first) for c in columns]
         count = groups.count if self._keys else 1
-        merge_bag(self._rows, changes)
+        add_to_bag(self._rows, changes)
         before = self._of_keys(self._results, touched, count)
         rows = repeated(self._of_keys(self._rows, touched, count)).select(self._input_names)
         result = self._evaluator.query_rows(self._query, rows, self.schema)
         after = inserted(self._with_keys(result))
         change = consolidate(add([negate(before), after.select(before.column_names)]))
-        merge_bag(self._results, change)
+        add_to_bag(self._results, change)
         return with_weights(change.select(self.schema.names), weights(change))
 
     def _of_keys(self, bag: Arrangement, keys: list[pa.Array], count: int) -> pa.Table:

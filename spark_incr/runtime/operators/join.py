@@ -23,7 +23,7 @@ import pyarrow as pa
 from spark_incr.plan.nodes import Join, JoinKind, Node
 from spark_incr.plan.types import arrow_schema, contains_float
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import (
     WEIGHT,
     add,
@@ -66,10 +66,10 @@ class JoinOperator:
                 results += [self._extended(alone), self._extended(unmatched_right)]
         if not self._kind.left_only:
             results.append(self._pairs(left, self._left, self._right))
-        merge_bag(self._left.bag, left)
+        add_to_bag(self._left.bag, left)
         if not self._kind.left_only:
             results.append(self._pairs(right, self._right, self._left))
-        merge_bag(self._right.bag, right)
+        add_to_bag(self._right.bag, right)
         return add(results)
 
     def _pairs(self, changes: pa.Table, own: _Side, other: _Side) -> pa.Table:
@@ -133,7 +133,7 @@ class _Side:
         self.bag = Arrangement(bag_layout(schema, tuple(self.lineage)))
 
     def prepare(self, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """The rows that can match, consolidated and with their keys, and those that cannot."""
+        """The rows that can match, with their keys and consolidated if some leave, and those that cannot."""
         keep = np.ones(changes.num_rows, dtype=np.bool_)
         for key in self._keys:
             valid = validity(single(changes.column(key)))
@@ -145,7 +145,9 @@ class _Side:
             changes = changes.filter(_mask(keep))
         for key, name in self._clean.items():
             changes = changes.append_column(name, canonical(single(changes.column(key))))
-        return consolidate(changes), without
+        if (weights(changes) < 0).any():
+            changes = consolidate(changes)
+        return changes, without
 
     def counts(self, keys: list[pa.Array], groups: Groups, changed: Ints) -> _Counts:
         snapshot = self.bag.snapshot()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_incr.plan.nodes import Limit
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import (
     add,
     consolidate,
@@ -53,7 +53,7 @@ class LimitOperator:
         before = self._result(self._content(self._head))
         head = self._content(self._head)
         complete = _size(head) == _size(self._content(self._rows))
-        merge_bag(self._rows, changes)
+        add_to_bag(self._rows, changes)
         head = self._follow(head, changes, complete)
         needed = self._needed
         if needed is not None and _size(head) < needed and not complete:
@@ -110,7 +110,7 @@ class LimitOperator:
 
     def _replace_head(self, head: pa.Table) -> None:
         change = consolidate(add([negate(self._content(self._head)), head]))
-        merge_bag(self._head, change)
+        add_to_bag(self._head, change)
 
 
 def _size(rows: pa.Table) -> int:
