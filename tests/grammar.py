@@ -112,8 +112,8 @@ def columns_of(
     type_: T.DataType, size: int | None = None, extreme: bool = False
 ) -> SearchStrategy[pa.Array]:
     """An Arrow column of the type."""
-    lengths = {"min_size": size, "max_size": size} if size is not None else {"max_size": 12}
-    return st.lists(values_of(type_, extreme), **lengths).map(
+    least, most = (0, 12) if size is None else (size, size)
+    return st.lists(values_of(type_, extreme), min_size=least, max_size=most).map(
         lambda v: pa.array(v, arrow_type(type_))
     )
 
@@ -471,7 +471,8 @@ class Queries:
         own = [c.kind for c in scope if c.kind in COMPARABLE]
         shown = [c for c in scope if c.kind not in COMPARABLE]
         if shown and self.chance(2):
-            return self.choose(shown)
+            chosen: Column = self.choose(shown)
+            return chosen
         kind = self.choose(own) if own and not self.chance(4) else self.choose(COMPARABLE)
         return Column(self.expression(scope, kind, depth), kind)
 

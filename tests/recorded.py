@@ -60,6 +60,7 @@ def read_example(data: dict[str, Any]) -> Example:
 
 def _schema(text: str) -> Schema:
     parsed = T.StructType.fromDDL(text)
+    assert isinstance(parsed, T.StructType)
     return tuple(Field(f.name, f.dataType) for f in parsed.fields)
 
 

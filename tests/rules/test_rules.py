@@ -18,11 +18,12 @@ from pyspark.sql import SparkSession
 
 from spark_incr import rules
 from spark_incr.plan.build import Known, build_plan
+from spark_incr.plan.context import Context
 from spark_incr.plan.explain import explain_plan
 from spark_incr.plan.nodes import Aggregate, Filter, Node, Project, Scan, column, walk
 from spark_incr.plan.scope import Names, folded
 from spark_incr.plan.types import Field, Schema
-from spark_incr.rules.executor import Context, Pack, Rule, run_packs
+from spark_incr.rules.executor import Pack, Rule, run_packs
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sql.dialect import parse_query
 from tests.fuzz import run

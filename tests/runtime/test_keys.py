@@ -31,7 +31,7 @@ TYPES = st.sampled_from([*ATOMIC, *NESTED, *DEEP])
 MASKS = [0xFFFFFFFFFFFFFFFF, 0x3, 0xF, 0x3 << 62, 0x1000000000000001, 0]
 
 
-def narrowed(mask: int) -> AbstractContextManager[None]:
+def narrowed(mask: int) -> AbstractContextManager[Any]:
     """Hashes of few bits, so that different keys collide."""
     return mock.patch.object(keys, "HASH_MASK", np.uint64(mask))
 

@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import Aggregate, Call, Join, JoinKind, Node, Project, Scan
 from spark_incr.plan.scope import Names
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.plan.types import Field, Schema, arrow_schema
-from spark_incr.rules.executor import Context
 from spark_incr.rules.incremental.maintain_aggregates import maintain_aggregates
 from spark_incr.runtime import keys
 from spark_incr.runtime.changes import (
@@ -188,7 +188,7 @@ JOIN_KEYS: list[tuple[tuple[str, str], ...]] = [
 def same_key(a: Any, b: Any, null_safe: bool) -> bool:
     if a is None or b is None:
         return null_safe and a is None and b is None
-    return a == b or (a != a and b != b)
+    return bool(a == b or (a != a and b != b))
 
 
 def joined(
@@ -242,11 +242,12 @@ def test_joins_follow_their_definition(
     node = Join(schema, *inputs, on, kind, (safe,) * len(on))
     with mock.patch.object(keys, "HASH_MASK", np.uint64(mask)):
         driver = Driver(JoinOperator(node))
-        steps = list(itertools.zip_longest(left, right, fillvalue=[]))
+        nothing: Change = []
+        steps = list(itertools.zip_longest(left, right, fillvalue=nothing))
         for number, (here, there) in enumerate(steps):
             driver.apply(batch(LEFT, here), batch(RIGHT, there))
-            rows = [standing(h[: number + 1]) for h in (left, right)]
-            assert bag(driver.total) == dict(joined(*rows, on, kind, safe))
+            a, b = standing(left[: number + 1]), standing(right[: number + 1])
+            assert bag(driver.total) == dict(joined(a, b, on, kind, safe))
         whole = Driver(JoinOperator(node))
         whole.apply(*(consolidated(s, h) for s, h in ((LEFT, left), (RIGHT, right))))
         assert bag(whole.total) == bag(driver.total)
