@@ -20,7 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyspark.sql.functions as F
@@ -44,7 +44,7 @@ EPSILON = 2.0**-52
 _STEP = "__oracle_step"
 _REFERENCE = "SQL texts"
 
-Rows = pa.Table | Sequence[tuple[Any, ...]]
+Rows: TypeAlias = pa.Table | Sequence[tuple[Any, ...]]
 Batch = Mapping[str, Mapping[str, Rows]]
 Columns = str | Schema
 

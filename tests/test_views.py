@@ -378,6 +378,63 @@ def test_query(spark: SparkSession, query: str) -> None:
     check_life(spark, {"t": "k STRING, v INT"}, query, rows)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, count(x, y) AS c, count(DISTINCT x, y) AS d, count(1) AS one, count(NULL) AS z FROM t GROUP BY k",
+        "SELECT k, sum(1) AS s, sum(x + y) AS xy, sum(x) + sum(y) AS sy, avg(x * 1.5) AS a FROM t GROUP BY k",
+        "SELECT k, count_if(DISTINCT x > 1) AS c, any(x > 2) AS a, count_if(k LIKE ANY ('a%', 'b%')) AS l FROM t GROUP BY k",
+        "SELECT k, bool_and(DISTINCT x > 1) AS c, max(DISTINCT x) AS m, bit_or(DISTINCT x) AS b FROM t GROUP BY k",
+        "SELECT k, median(DISTINCT x) AS m, percentile(DISTINCT x, 0.25) AS p FROM t GROUP BY k",
+        "SELECT k, max(x) FILTER (WHERE y > 1) - min(x) AS d, mean(x) AS m, std(x) AS s FROM t GROUP BY k",
+        "SELECT t.*, x + 1 AS z, z * 2 AS w FROM t",
+        "SELECT k AS x, x AS k, y FROM t",
+        "SELECT a.k FROM t AS a JOIN t AS b ON a.k <=> b.k",
+        "SELECT a.k, b.k AS bk FROM t AS a JOIN t AS b ON a.x = b.x AND a.x = b.y",
+        "SELECT a.k, b.x FROM t AS a JOIN t AS b ON a.x = b.x AND a.x = 1 AND b.k = 'a'",
+        "SELECT k, x + y AS z, count(*) AS n FROM t GROUP BY k, x + y HAVING x + y > 3",
+        "SELECT k IS NULL AS b, count(*) AS n FROM t GROUP BY k IS NULL",
+        "SELECT k, CASE WHEN max(x) > 2 THEN 'big' ELSE 'small' END AS c, max(x) BETWEEN 1 AND 3 AS b FROM t GROUP BY k",
+        "SELECT k, sum(CASE WHEN x > 1 THEN y ELSE 0 END) AS s, sum(IF(y > 1, x, NULL)) AS s2 FROM t GROUP BY k",
+        "SELECT 'lit' AS l, count(*) AS n FROM t GROUP BY 'lit'",
+        "SELECT count(*) AS n, max(x) AS m FROM t WHERE false",
+        "SELECT k, count(*) AS n FROM t WHERE 1 = 0 GROUP BY k",
+        "SELECT k, first(x) IGNORE NULLS AS f, any_value(y) AS a FROM t GROUP BY k, x, y",
+        "SELECT struct(k, x) AS st, array(x, y) AS ar, map(k, x) AS m FROM t WHERE k IS NOT NULL",
+        "SELECT struct(k, x) AS st, count(*) AS n FROM t GROUP BY struct(k, x)",
+        "SELECT s.k, s.c FROM (SELECT named_struct('k', k, 'c', count(*)) AS s FROM t GROUP BY k)",
+        "SELECT k, max(struct(x, y)).y AS ly, max(named_struct('a', x)).a AS lx FROM t GROUP BY k",
+        "SELECT k, date_add(DATE'2024-01-01', x) AS d, timestamp_seconds(x) AS ts FROM t",
+    ],
+)  # fmt: skip
+def test_query_of_two_numbers(spark: SparkSession, query: str) -> None:
+    rows = [("a", 1, 2), ("a", 3, 4), ("b", None, 1), ("b", 2, None), (None, 5, 5), ("a", 1, 2)]
+    check_life(spark, {"t": "k STRING, x INT, y INT"}, query, rows)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT x, count(*) AS n, CAST(x AS STRING) AS s FROM t GROUP BY x",
+        "SELECT DISTINCT x, CAST(x AS STRING) AS s FROM t",
+        "SELECT CAST(x AS STRING) AS s, count(*) AS n FROM t GROUP BY CAST(x AS STRING)",
+        "SELECT k, CAST(max(x) AS STRING) AS s, CAST(min(x) AS STRING) AS m FROM t GROUP BY k, x",
+        "SELECT a.x, b.x AS bx, CAST(a.x AS STRING) AS s FROM t AS a JOIN t AS b ON a.x = b.x",
+        "SELECT k, sum(x) AS s, avg(x) AS a, avg(x + y) AS xy FROM t GROUP BY k",
+        "SELECT k, sum(x * 1e300) AS s FROM t GROUP BY k",
+        "SELECT k, x = y AS e, x < y AS l, x <=> y AS n, x > double('nan') AS g FROM t",
+        "SELECT count(DISTINCT x, y) AS d, count(DISTINCT struct(x)) AS ds, count(DISTINCT array(x)) AS da FROM t",
+        "SELECT k, y, max_by(y, x) AS m, percentile(x, 0.5) AS p FROM t GROUP BY k, y",
+    ],
+)  # fmt: skip
+def test_query_of_awkward_doubles(spark: SparkSession, query: str) -> None:
+    rows = [
+        ("a", 0.0, 1.0), ("a", -0.0, 2.0), ("b", NAN, 1.0), ("b", NAN, NAN), ("c", 1e308, 1e308),
+        ("c", 1e308, -1e308), ("d", 0.1, 0.2), ("d", 0.2, 0.3), ("d", 0.3, -0.5),
+    ]  # fmt: skip
+    check_life(spark, {"t": "k STRING, x DOUBLE, y DOUBLE"}, query, rows, magnitude=1.0)
+
+
 T_ROWS = [
     (1, 10, "p"),
     (1, 20, "q"),
