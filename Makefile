@@ -38,7 +38,7 @@ demo: setup
 
 fuzz: setup
 	@echo "seed $(SEED), $(EXAMPLES) examples; again with: make fuzz SEED=$(SEED) EXAMPLES=$(EXAMPLES)"
-	$(BIN)/python -m pytest -m fuzz --fuzz $(EXAMPLES) --hypothesis-seed=$(SEED) $(ARGS)
+	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES) --seed $(SEED) $(ARGS)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

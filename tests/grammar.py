@@ -686,7 +686,7 @@ class Queries:
 
 
 def _not_a_position(text: str) -> str:
-    return f"({text} + 0)" if re.fullmatch(r"-?\d+", text) else text
+    return f"({text} + 0)" if re.fullmatch(r"\(*-?\d+\)*", text) else text
 
 
 # Histories

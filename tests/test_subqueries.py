@@ -45,8 +45,6 @@ QUERIES = [
     "SELECT * FROM t WHERE a >= (SELECT count(b) FROM u WHERE u.k = t.k)",
     "SELECT a, (SELECT count(*) FROM u WHERE u.b < t.a) AS n FROM t",
     "SELECT k, sum(a) AS s FROM t GROUP BY k HAVING sum(a) > (SELECT min(b) FROM u)",
-    "SELECT k, sum(a) AS s, max((SELECT count(*) FROM u)) AS n FROM t GROUP BY k"
-    " HAVING k IN (SELECT k FROM u)",
     # As values
     "SELECT a, EXISTS (SELECT 1 FROM u WHERE u.k = t.k) AS e FROM t",
     "SELECT a, CASE WHEN EXISTS (SELECT 1 FROM u) THEN 1 ELSE 0 END AS e FROM t",
