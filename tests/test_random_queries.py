@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).parent / "fixtures" / "random"
 # The number is a seed and has no smaller neighbour: `report` does the shrinking.
 @pytest.mark.fuzz
 @settings(
-    max_examples=40,
+    max_examples=25,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
     print_blob=True,
