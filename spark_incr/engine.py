@@ -31,8 +31,9 @@ from spark_incr.errors import error
 from spark_incr.plan.build import Known
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
-from spark_incr.runtime.arrangement import Arrangement, Snapshot
-from spark_incr.runtime.changes import repeated, weights
+from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.changes import weights
+from spark_incr.runtime.contents import Contents
 from spark_incr.runtime.persistence import Entries
 from spark_incr.runtime.store import Store
 from spark_incr.runtime.tables import Table, TableDefinition
@@ -73,11 +74,12 @@ class Relation:
     stored: StoredView | None
     schema: Schema
     changed: int = 0
-    published: Snapshot | None = None
+    published: Contents | None = None
 
     @property
-    def rows(self) -> Arrangement:
-        return self.state.rows if isinstance(self.state, Table) else self.state.output
+    def contents(self) -> Contents:
+        """The rows with all changes that were made, published or not."""
+        return self.state.output.contents()
 
     @property
     def arrangements(self) -> dict[str, Arrangement]:
@@ -92,7 +94,7 @@ class Relation:
         return Known(self.name, self.schema, unique)
 
     def publish(self) -> None:
-        self.published = self.rows.snapshot()
+        self.published = self.contents
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,11 @@ class RelationReader:
 
     name: str
     schema: Schema
-    _snapshot: Callable[[], Snapshot]
+    _contents: Callable[[], Contents]
 
     def to_arrow(self) -> pa.Table:
         """All rows of the last version."""
-        return repeated(self._snapshot().rows())
+        return self._contents().to_arrow()
 
 
 class Engine:
@@ -156,11 +158,11 @@ class Engine:
         return self._reader(self.relation_named(name, "table"))
 
     def _reader(self, relation: Relation) -> RelationReader:
-        def snapshot() -> Snapshot:
+        def contents() -> Contents:
             assert relation.published is not None
             return relation.published
 
-        return RelationReader(relation.name, relation.schema, snapshot)
+        return RelationReader(relation.name, relation.schema, contents)
 
     # Changes
 
@@ -307,7 +309,7 @@ class Engine:
         sources: list[tuple[str, pa.Table]] = []
         for name in sorted(relation.state.dataflow.relations):
             known = self.find(name)
-            rows = known.rows.snapshot().rows() if known else read_static(self.spark, name)
+            rows = known.contents.changes() if known else read_static(self.spark, name)
             sources.append((name, rows))
         total = sum(rows.num_rows for _, rows in sources)
         done, start = 0, True

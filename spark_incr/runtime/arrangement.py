@@ -103,11 +103,15 @@ class Run:
         self.died[positions] = _FOREVER
         self.dead -= len(positions)
 
-    def live_rows(self, version: int) -> tuple[pa.Table, Hashes]:
+    def live_rows(self, version: int, names: Sequence[str]) -> pa.Table:
+        """The named columns of the rows that are there at the version."""
         mask = self.alive(version)
-        if mask is None:
-            return self.rows, self.hashes
-        return self.rows.filter(from_values(mask, None, pa.bool_())), self.hashes[mask]
+        rows = self.rows.select(names)
+        return rows if mask is None else rows.filter(from_values(mask, None, pa.bool_()))
+
+    def live_hashes(self, version: int) -> Hashes:
+        mask = self.alive(version)
+        return self.hashes if mask is None else self.hashes[mask]
 
 
 @dataclass(frozen=True)
@@ -130,10 +134,15 @@ class Snapshot:
     runs: tuple[Run, ...]
     version: int
 
+    def parts(self, names: Sequence[str]) -> list[pa.Table]:
+        """The named columns of all live rows, in one table or more."""
+        if not self.runs:
+            return [self.layout.schema.empty_table().select(names)]
+        return [run.live_rows(self.version, names) for run in self.runs]
+
     def rows(self) -> pa.Table:
         """All live rows."""
-        parts = [run.live_rows(self.version)[0] for run in self.runs]
-        return pa.concat_tables(parts) if parts else self.layout.schema.empty_table()
+        return pa.concat_tables(self.parts(self.layout.schema.names))
 
     def count(self) -> int:
         total = 0
@@ -338,10 +347,12 @@ class Arrangement:
 
     def _merged(self, runs: Sequence[Run]) -> Run:
         """One run in place of several neighbours: live rows only, and kills of elder runs only."""
-        parts = [run.live_rows(self.version) for run in runs]
-        hashes = np.concatenate([h for _, h in parts])
-        order = merged_order([h for _, h in parts])
-        rows = pa.concat_tables([t for t, _ in parts]).combine_chunks().take(order)
+        sorted_hashes = [run.live_hashes(self.version) for run in runs]
+        hashes = np.concatenate(sorted_hashes)
+        order = merged_order(sorted_hashes)
+        names = self.layout.schema.names
+        parts = [run.live_rows(self.version, names) for run in runs]
+        rows = pa.concat_tables(parts).combine_chunks().take(order)
         kills = pa.concat_tables([run.kills for run in runs]).combine_chunks()
         elder = values(single(kills.column(KILLED_RUN))) < runs[0].number
         kills = kills.filter(from_values(elder, None, pa.bool_()))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.runtime.arrangement import NOWHERE, Arrangement, Layout
-from spark_incr.runtime.changes import WEIGHT, reweighted, weights
-from spark_incr.runtime.columns import Ints, values
+from spark_incr.runtime.arrangement import NOWHERE, Arrangement, Layout, Located
+from spark_incr.runtime.changes import WEIGHT, add, reweighted, weights
+from spark_incr.runtime.columns import Hashes, Ints, values
 
 
 @dataclass(frozen=True)
@@ -54,22 +54,50 @@ def merge_bag(bag: Arrangement, changes: pa.Table) -> Weights:
     return Weights(before, after)
 
 
+@dataclass(frozen=True)
+class Departure:
+    """Rows that leave a bag: where they are in it, and how often each is left; below 0, it was not
+    there often enough."""
+
+    rows: pa.Table
+    hashes: Hashes
+    located: Located
+    left: Ints
+
+
+def find_departing(bag: Arrangement, leaving: pa.Table) -> Departure:
+    """Look up a consolidated batch of negative weights."""
+    leaving = leaving.select(bag.layout.schema.names)
+    hashes = bag.layout.hashes(leaving)
+    snapshot = bag.snapshot()
+    located = snapshot.find(leaving, hashes)
+    left = weights(leaving).copy()
+    np.add.at(left, located.probe, values(snapshot.gather(located, [WEIGHT])[0]))
+    return Departure(leaving, hashes, located, left)
+
+
+def exchange(bag: Arrangement, departure: Departure, arriving: pa.Table) -> None:
+    """Take the departing rows out of the bag and put the arriving ones in."""
+    assert (departure.left >= 0).all(), "a row was taken out that was not there"
+    arriving = arriving.select(bag.layout.schema.names)
+    hashes = bag.layout.hashes(arriving)
+    stays = np.flatnonzero(departure.left)
+    if len(stays):
+        staying = reweighted(departure.rows.take(stays), departure.left[stays])
+        arriving = add([arriving, staying])
+        hashes = np.concatenate([hashes, departure.hashes[stays]])
+    bag.replace(departure.located, arriving.combine_chunks(), hashes)
+
+
 def add_to_bag(bag: Arrangement, changes: pa.Table) -> None:
     """Add a batch to the bag; it must be consolidated if rows leave."""
     if changes.num_rows == 0:
         return
     changes = changes.select(bag.layout.schema.names).combine_chunks()
-    hashes = bag.layout.hashes(changes)
     weight = weights(changes)
     leaving = np.flatnonzero(weight < 0)
     if not len(leaving):
-        bag.replace(NOWHERE, changes, hashes)
+        bag.replace(NOWHERE, changes, bag.layout.hashes(changes))
         return
-    snapshot = bag.snapshot()
-    located = snapshot.find(changes.take(leaving), hashes[leaving])
-    left = weight.copy()
-    found = values(snapshot.gather(located, [WEIGHT])[0])
-    np.add.at(left, leaving[located.probe], found)
-    assert (left >= 0).all(), "a row was taken out that was not there"
-    kept = np.flatnonzero(left)
-    bag.replace(located, reweighted(changes.take(kept), left[kept]), hashes[kept])
+    departure = find_departing(bag, changes.take(leaving))
+    exchange(bag, departure, changes.take(np.flatnonzero(weight > 0)))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+from sqlglot import exp
 
 from spark_incr.plan.nodes import (
     AtMostOne,
@@ -29,6 +30,7 @@ from spark_incr.plan.nodes import (
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.changes import consolidate, empty, weights
+from spark_incr.runtime.contents import Output
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.operators.affected import RederiveOperator
 from spark_incr.runtime.operators.aggregate import AggregateOperator
@@ -118,6 +120,22 @@ class Dataflow:
     def stage_arrangements(self, number: int) -> dict[str, Arrangement]:
         """The state of the operator of the numbered node."""
         return self._operators[number].arrangements
+
+    def output(self, schema: pa.Schema) -> Output | None:
+        """The rows of the view, where it ends in an aggregate whose columns are only renamed."""
+        names = {name: name for name in self.plan.names}
+        node = self.plan
+        while isinstance(node, Project):
+            columns = dict(zip(node.names, node.expressions, strict=True))
+            if not all(isinstance(columns[name], exp.Column) for name in names.values()):
+                return None
+            names = {name: columns[below].name for name, below in names.items()}
+            node = node.input
+        if not isinstance(node, AggregateStage) or not set(node.keys) <= set(names.values()):
+            return None
+        operator = self._operators[self._numbers[node]]
+        assert isinstance(operator, AggregateOperator)
+        return operator.output.select(list(names.values()), schema)
 
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """The change of the view; `start` is its first batch, where what is there without any

@@ -14,9 +14,8 @@ import pyarrow as pa
 from spark_incr.errors import error
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.bag import Departure, add_to_bag, bag_layout, exchange, find_departing
 from spark_incr.runtime.changes import (
-    WEIGHT,
     add,
     consolidate,
     deleted,
@@ -25,7 +24,8 @@ from spark_incr.runtime.changes import (
     rows_of,
     weights,
 )
-from spark_incr.runtime.columns import arrays, single, values
+from spark_incr.runtime.columns import arrays, single
+from spark_incr.runtime.contents import Output
 from spark_incr.runtime.keys import group_rows
 
 _SHOWN = 5
@@ -52,24 +52,27 @@ class Table:
             bag_layout(self.schema, definition.primary_key or tuple(self.schema.names))
         )
 
+    @property
+    def output(self) -> Output:
+        return Output.of_bag(self.rows)
+
     def apply(self, insert: pa.Table | None, delete: pa.Table | None) -> pa.Table:
         """Check and apply a batch; returns its change."""
         arriving = None if insert is None else self._fit(insert, "insert")
         leaving = None if delete is None else self._fit_delete(delete)
-        parts = []
-        if leaving is not None and leaving.num_rows:
-            gone = consolidate(deleted(leaving))
-            self._check_present(gone)
-            parts.append(gone)
+        arrives = empty(self.schema)
         if arriving is not None and arriving.num_rows:
             self._check_not_null(arriving)
-            parts.append(inserted(arriving))
-        if not parts:
-            return empty(self.schema)
-        changes = consolidate(add(parts)) if leaving is not None else parts[0]
-        if self.definition.primary_key:
-            self._check_key(changes)
-        add_to_bag(self.rows, changes)
+            arrives = inserted(arriving)
+        if leaving is None or not leaving.num_rows:
+            self._check_key(arrives)
+            add_to_bag(self.rows, arrives)
+            return arrives
+        departure = find_departing(self.rows, consolidate(deleted(leaving)))
+        self._check_present(departure)
+        changes = add([departure.rows, arrives])
+        self._check_key(changes)
+        exchange(self.rows, departure, arrives)
         return changes
 
     def _fit(self, rows: pa.Table, what: str) -> pa.Table:
@@ -119,14 +122,10 @@ class Table:
         columns = snapshot.gather(located, self.schema.names)
         return pa.Table.from_arrays(columns, schema=self.schema)
 
-    def _check_present(self, gone: pa.Table) -> None:
-        snapshot = self.rows.snapshot()
-        located = snapshot.find(gone, self.rows.layout.hashes(gone))
-        there = np.zeros(gone.num_rows, dtype=np.int64)
-        np.add.at(there, located.probe, values(snapshot.gather(located, [WEIGHT])[0]))
-        absent = np.flatnonzero(there + weights(gone) < 0)
+    def _check_present(self, departure: Departure) -> None:
+        absent = np.flatnonzero(departure.left < 0)
         if len(absent):
-            raise self._not_found(rows_of(gone).take(absent[:_SHOWN]), len(absent))
+            raise self._not_found(rows_of(departure.rows).take(absent[:_SHOWN]), len(absent))
 
     def _not_found(self, rows: pa.Table, count: int) -> Exception:
         more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
@@ -143,6 +142,8 @@ class Table:
 
     def _check_key(self, changes: pa.Table) -> None:
         key = self.definition.primary_key
+        if not key or not changes.num_rows:
+            return
         columns = arrays(changes, key)
         groups = group_rows(columns, changes.num_rows)
         net = groups.total(weights(changes))
@@ -160,8 +161,3 @@ def _shown(rows: pa.Table) -> str:
     return ", ".join(
         "(" + ", ".join(f"{k}={v!r}" for k, v in row.items()) + ")" for row in rows.to_pylist()
     )
-
-
-def whole(table: Table) -> pa.Table:
-    """All rows of a table as a change batch."""
-    return table.rows.snapshot().rows()

@@ -1,4 +1,4 @@
-"""Incremental views: a dataflow and the bag of its results."""
+"""Incremental views: a dataflow, and a bag of its results where its last stage does not hold them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import WEIGHT
+from spark_incr.runtime.contents import Output
 from spark_incr.runtime.dataflow import Dataflow
 from spark_incr.runtime.evaluation import Evaluator
 
@@ -23,16 +24,24 @@ class View:
     def __init__(self, plan: Node, schema: Schema, evaluator: Evaluator) -> None:
         self.schema = arrow_schema(schema)
         self.dataflow = Dataflow(plan, evaluator)
-        self.output = Arrangement(bag_layout(self.schema, tuple(self.schema.names)))
+        self._bag: Arrangement | None = None
+        output = self.dataflow.output(self.schema)
+        if output is None:
+            self._bag = Arrangement(bag_layout(self.schema, tuple(self.schema.names)))
+            output = Output.of_bag(self._bag)
+        self.output = output
 
     @property
     def arrangements(self) -> dict[str, Arrangement]:
-        return {**self.dataflow.arrangements, OUTPUT: self.output}
+        if self._bag is None:
+            return self.dataflow.arrangements
+        return {**self.dataflow.arrangements, OUTPUT: self._bag}
 
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """Maintain the view for a change of its relations; returns its own change."""
         change = self.dataflow.apply(changes, start).rename_columns([*self.schema.names, WEIGHT])
-        add_to_bag(self.output, change)
+        if self._bag is not None:
+            add_to_bag(self._bag, change)
         return change
 
 

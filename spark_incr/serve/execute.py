@@ -187,7 +187,7 @@ def _explained(plan: Node, mode: ExplainMode, relation: Relation | None) -> str:
 
     text = explain_plan(plan, size)
     if relation is not None:
-        snapshot = relation.rows.snapshot()
+        snapshot = relation.contents.snapshot
         text += f"\noutput: {snapshot.count()} distinct rows, {snapshot.nbytes()} bytes"
     if mode is ExplainMode.EXTENDED:
         text += "\n\n" + stage_texts(plan)
@@ -211,7 +211,7 @@ def _show_views(engine: Engine, like: str | None) -> tuple[Sequence[str], list[R
         if isinstance(relation.state, View) and _matches(relation.name, like):
             assert relation.stored is not None
             reads = ", ".join(sorted(relation.state.dataflow.relations))
-            snapshot = relation.rows.snapshot()
+            snapshot = relation.contents.snapshot
             policy = relation.stored.statement.policy.value
             rows.append([relation.name, reads, policy, snapshot.count(), relation.changed])
     return ["view", "reads", "refresh_policy", "rows", "last_changed_version"], rows
@@ -222,7 +222,7 @@ def _show_tables(engine: Engine, like: str | None) -> tuple[Sequence[str], list[
     for relation in engine.relations:
         if isinstance(relation.state, Table) and _matches(relation.name, like):
             key = ", ".join(relation.state.definition.primary_key)
-            rows.append([relation.name, key, relation.rows.snapshot().count(), relation.changed])
+            rows.append([relation.name, key, relation.contents.snapshot.count(), relation.changed])
     return ["table", "primary_key", "rows", "last_changed_version"], rows
 
 
@@ -245,7 +245,7 @@ def _describe(
                 "Type",
                 "INCREMENTAL TABLE" if isinstance(relation.state, Table) else "INCREMENTAL VIEW",
             ),
-            ("Distinct rows", relation.rows.snapshot().count()),
+            ("Distinct rows", relation.contents.snapshot.count()),
             ("State bytes", state),
             ("Last changed version", relation.changed),
             ("Engine version", engine.version),

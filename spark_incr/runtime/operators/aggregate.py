@@ -29,6 +29,7 @@ from spark_incr.runtime.columns import (
     validity,
     values,
 )
+from spark_incr.runtime.contents import Output
 from spark_incr.runtime.derive import DERIVED, Values
 from spark_incr.runtime.keys import Groups, canonical, equal_columns, group_rows
 from spark_incr.runtime.operators.accumulate import (
@@ -128,8 +129,9 @@ class AggregateOperator:
         }
         existed, exists = batch.existed(), self._exist(after)
         self._store(batch, after, new_derived, exists)
-        old = self._answers(batch, before, old_derived)
-        new = self._answers(batch, after, new_derived)
+        keys = arrays(batch.keys, self.stage.keys)
+        old = self._answers(keys, before, old_derived)
+        new = self._answers(keys, after, new_derived)
         same = existed & exists & equal_columns(old, new, batch.count)
         return add(
             [
@@ -275,11 +277,35 @@ class AggregateOperator:
             rows, hashes = rows.take(kept), hashes[kept]
         self._groups.replace(batch.located, rows, hashes)
 
+    @property
+    def output(self) -> Output:
+        """The groups, read as the rows that they answer with."""
+        used = {name for answer in self.stage.answers for name in answer.inputs}
+        columns = [
+            name for a in self._accumulators if a.name in used for name in self._physical[a.name]
+        ]
+        derived = [name for name in self._derived if name in used]
+        return Output(self._groups, (*self.stage.keys, *columns, *derived), self._answer)
+
+    def _answer(self, groups: pa.Table) -> pa.Table:
+        state = {
+            a.name: [values(c) for c in arrays(groups, self._physical[a.name])]
+            for a in self._accumulators
+            if self._physical[a.name][0] in groups.column_names
+        }
+        derived = {
+            name: single(groups.column(name))
+            for name in self._derived
+            if name in groups.column_names
+        }
+        answers = self._answers(arrays(groups, self.stage.keys), state, derived)
+        return pa.Table.from_arrays(answers, schema=self.schema)
+
     def _answers(
-        self, batch: _Batch, state: _States, derived: Mapping[str, pa.Array]
+        self, keys: list[pa.Array], state: _States, derived: Mapping[str, pa.Array]
     ) -> list[pa.Array]:
         """The output columns: keys, then answers."""
-        result = arrays(batch.keys, self.stage.keys)
+        result = list(keys)
         for answer in self.stage.answers:
             if answer.function == "derived":
                 result.append(derived[answer.inputs[0]])

@@ -1,0 +1,65 @@
+"""What a relation holds: the rows of one arrangement, as they are or as they answer.
+
+The groups of an aggregate hold everything that its answers are made of, so a view that ends in an
+aggregate needs no second copy of its rows: a reader evaluates the answers of the live groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_incr.runtime.arrangement import Arrangement, Snapshot
+from spark_incr.runtime.changes import WEIGHT, inserted, repeated
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the rows of a relation are, and the table that some of its rows stand for.
+
+    Rows without a weight stand for one row each.
+    """
+
+    arrangement: Arrangement
+    columns: tuple[str, ...]
+    answer: Callable[[pa.Table], pa.Table]
+
+    @staticmethod
+    def of_bag(bag: Arrangement) -> Output:
+        return Output(bag, tuple(bag.layout.schema.names), lambda rows: rows)
+
+    def select(self, names: Sequence[str], schema: pa.Schema) -> Output:
+        """The output with the named columns only, as the columns of the schema."""
+
+        def answer(rows: pa.Table) -> pa.Table:
+            answers = self.answer(rows)
+            return pa.Table.from_arrays([answers.column(name) for name in names], schema=schema)
+
+        return Output(self.arrangement, self.columns, answer)
+
+    def contents(self) -> Contents:
+        return Contents(self, self.arrangement.snapshot())
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The rows of a relation as of one version."""
+
+    output: Output
+    snapshot: Snapshot
+
+    def _rows(self) -> pa.Table:
+        parts = [self.output.answer(rows) for rows in self.snapshot.parts(self.output.columns)]
+        return pa.concat_tables(parts)
+
+    def changes(self) -> pa.Table:
+        """The rows as the batch that brings them all."""
+        rows = self._rows()
+        return rows if WEIGHT in rows.column_names else inserted(rows)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows, each as often as it is there."""
+        rows = self._rows()
+        return repeated(rows) if WEIGHT in rows.column_names else rows
