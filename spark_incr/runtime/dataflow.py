@@ -5,6 +5,7 @@ Operators are numbered inputs first, so the arrangements of one plan always have
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -34,6 +35,7 @@ from spark_incr.runtime.contents import Output
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.operators.affected import RederiveOperator
 from spark_incr.runtime.operators.aggregate import AggregateOperator
+from spark_incr.runtime.operators.folded_join import FoldedJoinOperator, foldable
 from spark_incr.runtime.operators.join import JoinOperator
 from spark_incr.runtime.operators.limit import LimitOperator
 from spark_incr.runtime.operators.linear import (
@@ -50,6 +52,7 @@ from spark_incr.runtime.operators.linear import (
 
 _Operator = (
     AggregateOperator
+    | FoldedJoinOperator
     | JoinOperator
     | FilterOperator
     | RepeatOperator
@@ -63,6 +66,9 @@ _Operator = (
     | SingleOperator
     | UnionOperator
 )
+
+
+_CONSOLIDATED = (AggregateOperator, FoldedJoinOperator, RederiveOperator, LimitOperator)
 
 
 def _operator(node: Node, evaluator: Evaluator) -> _Operator:
@@ -109,17 +115,37 @@ class Dataflow:
         # A node that stands in several places of the plan is one operator.
         self._nodes = list(dict.fromkeys(walk(self.plan)))
         self._numbers = {node: number for number, node in enumerate(self._nodes)}
-        self._operators = [_operator(node, self.evaluator) for node in self._nodes]
+        self._inputs = {node: node.inputs for node in self._nodes}
+        self._operators = self._built()
         self.relations = frozenset(n.relation for n in self._nodes if isinstance(n, Scan))
         self.arrangements = {
             f"{number}.{name}": arrangement
-            for number, operator in enumerate(self._operators)
+            for number, operator in self._operators.items()
             for name, arrangement in operator.arrangements.items()
         }
 
+    def _built(self) -> dict[int, _Operator]:
+        """The operator of each node, but for nodes that are part of the one above them."""
+        readers = Counter(child for node in self._nodes for child in node.inputs)
+        result: dict[int, _Operator] = {}
+        parts: set[Node] = set()
+        for node in self._nodes:
+            join = foldable(node) if isinstance(node, AggregateStage) else None
+            between = set(walk(node.inputs[0])) - set(walk(join)) | {join} if join else set()
+            if join is not None and all(readers[part] == 1 for part in between):
+                assert isinstance(node, AggregateStage)
+                parts |= between
+                self._inputs[node] = join.inputs
+                ansi = self.evaluator.settings.ansi
+                result[self._numbers[node]] = FoldedJoinOperator(node, join, ansi)
+            else:
+                result[self._numbers[node]] = _operator(node, self.evaluator)
+        return {n: operator for n, operator in result.items() if self._nodes[n] not in parts}
+
     def stage_arrangements(self, number: int) -> dict[str, Arrangement]:
         """The state of the operator of the numbered node."""
-        return self._operators[number].arrangements
+        operator = self._operators.get(number)
+        return {} if operator is None else operator.arrangements
 
     def output(self, schema: pa.Schema) -> Output | None:
         """The rows of the view, where it ends in an aggregate whose columns are only renamed."""
@@ -134,18 +160,19 @@ class Dataflow:
         if not isinstance(node, AggregateStage) or not set(node.keys) <= set(names.values()):
             return None
         operator = self._operators[self._numbers[node]]
-        assert isinstance(operator, AggregateOperator)
+        assert isinstance(operator, (AggregateOperator, FoldedJoinOperator))
         return operator.output.select(list(names.values()), schema)
 
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """The change of the view; `start` is its first batch, where what is there without any
         input (the row of a scalar aggregate) comes into being."""
         results: dict[int, pa.Table] = {}
-        for number, (node, operator) in enumerate(zip(self._nodes, self._operators, strict=True)):
-            inputs = [results[self._numbers[child]] for child in node.inputs]
+        for number, operator in self._operators.items():
+            node = self._nodes[number]
+            inputs = [results[self._numbers[child]] for child in self._inputs[node]]
             results[number] = self._run(node, operator, inputs, changes, start)
         result = results[len(self._nodes) - 1]
-        if isinstance(self._operators[-1], (AggregateOperator, RederiveOperator, LimitOperator)):
+        if isinstance(self._operators[len(self._nodes) - 1], _CONSOLIDATED):
             return result
         return consolidate(result) if (weights(result) < 0).any() else result
 

@@ -41,6 +41,8 @@ class Monoid:
     dtypes: tuple[str, ...]
     homomorphism: Callable[[Sequence[Vector], Ints, Groups], list[Vector]]
     merge: Callable[[Sequence[Vector], Sequence[Vector]], list[Vector]]
+    weighted_total: Callable[[Sequence[Vector], Ints, Groups], list[Vector]] | None = None
+    """The sum per group of states times weights, where that is exact."""
 
 
 def _integer_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
@@ -54,35 +56,32 @@ def _integer_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vec
     return [state[0] + delta[0]]
 
 
-def _split(low: npt.NDArray[np.uint64], high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    signed = low.view(np.int64)
-    return signed & _LOW32, (signed >> 32) & _LOW32, high & _LOW32, high >> 32
-
-
 def _wide_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
     (term,) = terms
     if term.dtype.names:
         low, high = np.ascontiguousarray(term["low"]), np.ascontiguousarray(term["high"])
-        narrow = bool((high == low.view(np.int64) >> 63).all())
     else:
         low, high = term.astype(np.int64).view(np.uint64), term.astype(np.int64) >> 63
-        narrow = True
-    total_weight = int(np.abs(weight).sum())
-    if narrow:
-        signed = low.view(np.int64)
-        largest = max(int(signed.max(initial=0)), -int(signed.min(initial=0)))
-        if largest * max(total_weight, 1) < 1 << 62:
-            total = groups.total(signed * weight)
+    return _wide_total([low.view(np.int64), high, high >> 63], weight, groups)
+
+
+def _wide_total(words: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
+    """The sum per group of numbers of 192 bits times their weights."""
+    low, middle, high = words
+    if bool(wide_fits(words).all()):
+        largest = max(int(low.max(initial=0)), -int(low.min(initial=0)))
+        if largest * max(int(np.abs(weight).sum()), 1) < 1 << 62:
+            total = groups.total(low * weight)
             return [total, total >> 63, total >> 63]
-    limbs = [groups.total(limb * weight) for limb in _split(low, high)]
+    limbs = [low & _LOW32, (low >> 32) & _LOW32, middle & _LOW32, (middle >> 32) & _LOW32]
     carry = np.zeros(groups.count, dtype=np.int64)
     parts: list[Ints] = []
-    for limb in limbs[:3]:
-        whole = limb + carry
+    for limb in limbs:
+        whole = groups.total(limb * weight) + carry
         parts.append(whole & _LOW32)
         carry = whole >> 32
-    top = limbs[3] + carry
-    return [parts[0] | (parts[1] << 32), parts[2] | ((top & _LOW32) << 32), top >> 32]
+    top = groups.total(high * weight) + carry
+    return [parts[0] | (parts[1] << 32), parts[2] | (parts[3] << 32), top]
 
 
 def _wide_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]:
@@ -197,8 +196,8 @@ def _xor_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]
 
 
 MONOIDS: dict[str, Monoid] = {
-    "integer": Monoid(("i8",), _integer_homomorphism, _integer_merge),
-    "wide": Monoid(("i8", "i8", "i8"), _wide_homomorphism, _wide_merge),
+    "integer": Monoid(("i8",), _integer_homomorphism, _integer_merge, _integer_homomorphism),
+    "wide": Monoid(("i8", "i8", "i8"), _wide_homomorphism, _wide_merge, _wide_total),
     "float": Monoid(("f8",) * 5 + ("i8",) * 3, _float_homomorphism, _float_merge),
     "xor": Monoid(("i8",), _xor_homomorphism, _xor_merge),
 }

@@ -81,23 +81,23 @@ class AggregateOperator:
         self.stage = stage
         self.schema = arrow_schema(stage.schema)
         self._ansi = ansi
-        self._accumulators = (Accumulator(ROWS, "integer"), *stage.accumulators)
-        self._physical = {a.name: _physical_names(a) for a in self._accumulators}
+        self.accumulators = (Accumulator(ROWS, "integer"), *stage.accumulators)
+        self.physical = {a.name: _physical_names(a) for a in self.accumulators}
         self._key_schema = pa.schema([self.schema.field(name) for name in stage.keys])
-        self._state_schema = pa.schema(
+        self.state_schema = pa.schema(
             [
                 *self._key_schema,
                 *(
                     pa.field(name, pa.from_numpy_dtype(np.dtype(dtype)))
-                    for a in self._accumulators
+                    for a in self.accumulators
                     for name, dtype in zip(
-                        self._physical[a.name], MONOIDS[a.monoid].dtypes, strict=True
+                        self.physical[a.name], MONOIDS[a.monoid].dtypes, strict=True
                     )
                 ),
                 *(pa.field(d.name, arrow_type(d.type)) for d in stage.derived),
             ]
         )
-        self._groups = Arrangement(Layout(self._state_schema, stage.keys, stage.keys))
+        self._groups = Arrangement(Layout(self.state_schema, stage.keys, stage.keys))
         self._multisets = {m.name: Arrangement(self._layout(m)) for m in stage.multisets}
         self.arrangements = {"groups": self._groups, **self._multisets}
 
@@ -120,8 +120,36 @@ class AggregateOperator:
             return empty(self.schema)
         batch = self._batch(changes, snapshot)
         multisets = {m.name: self._merge_multiset(m, batch) for m in self.stage.multisets}
+        return self._follow(batch, snapshot, self._deltas(batch, multisets), multisets)
+
+    def apply_partial(self, states: pa.Table) -> pa.Table:
+        """The change of the aggregate for partial states of its groups, each with a weight."""
+        snapshot = self._groups.snapshot()
+        starting = self.stage.scalar and not snapshot.runs
+        if states.num_rows == 0 and not starting:
+            return empty(self.schema)
+        batch = self._batch(states, snapshot)
+        deltas: dict[str, list[Vector]] = {}
+        for accumulator in self.accumulators:
+            vectors = [values(c) for c in arrays(states, self.physical[accumulator.name])]
+            total = MONOIDS[accumulator.monoid].weighted_total
+            assert total is not None
+            deltas[accumulator.name] = _padded(total(vectors, weights(states), batch.groups), batch)
+        return self._follow(batch, snapshot, deltas, {})
+
+    def _follow(
+        self,
+        batch: _Batch,
+        snapshot: Snapshot,
+        deltas: _States,
+        multisets: Mapping[str, _MultisetChange],
+    ) -> pa.Table:
+        """The change of the answers once the state has taken the change of the groups."""
         before = self._stored(batch, snapshot)
-        after = self._merged(batch, before, multisets)
+        after = {
+            a.name: MONOIDS[a.monoid].merge(before[a.name], deltas[a.name])
+            for a in self.accumulators
+        }
         old_derived = dict(zip(self._derived, self._old_derived(batch, snapshot), strict=True))
         new_derived = {
             d.name: self._derive(d, old_derived[d.name], multisets[d.multiset], batch)
@@ -160,24 +188,22 @@ class AggregateOperator:
     def _stored(self, batch: _Batch, snapshot: Snapshot) -> dict[str, list[Vector]]:
         return {
             a.name: spread(
-                [values(c) for c in snapshot.gather(batch.located, self._physical[a.name])],
+                [values(c) for c in snapshot.gather(batch.located, self.physical[a.name])],
                 batch.located.probe,
                 batch.count,
             )
-            for a in self._accumulators
+            for a in self.accumulators
         }
 
-    def _merged(
-        self, batch: _Batch, before: _States, multisets: Mapping[str, _MultisetChange]
+    def _deltas(
+        self, batch: _Batch, multisets: Mapping[str, _MultisetChange]
     ) -> dict[str, list[Vector]]:
-        """h(R) ⊗ h(Δ)."""
+        """h(Δ)."""
         weight = weights(batch.rows)
-        everywhere = np.arange(batch.count)
-        rows_delta: list[Vector] = []
-        after: dict[str, list[Vector]] = {}
-        for accumulator in self._accumulators:
-            if rows_delta and counts_rows(accumulator, batch.rows):
-                delta = rows_delta
+        result: dict[str, list[Vector]] = {}
+        for accumulator in self.accumulators:
+            if result and counts_rows(accumulator, batch.rows):
+                delta = result[ROWS]
             elif accumulator.multiset is not None:
                 change = multisets[accumulator.multiset]
                 turned = np.sign(change.weights.after) - np.sign(change.weights.before)
@@ -185,13 +211,9 @@ class AggregateOperator:
                 partial = homomorphism(accumulator, change.rows, turned, groups)
                 delta = spread(partial, numbers, batch.count)
             else:
-                partial = homomorphism(accumulator, batch.rows, weight, batch.groups)
-                delta = spread(partial, everywhere[: batch.groups.count], batch.count)
-            rows_delta = rows_delta or delta
-            after[accumulator.name] = MONOIDS[accumulator.monoid].merge(
-                before[accumulator.name], delta
-            )
-        return after
+                delta = _padded(homomorphism(accumulator, batch.rows, weight, batch.groups), batch)
+            result[accumulator.name] = delta
+        return result
 
     # Multisets
 
@@ -253,7 +275,7 @@ class AggregateOperator:
             len(touched),
         )
         return DERIVED[derived.function](
-            data, self._state_schema.field(derived.name).type, derived.parameters
+            data, self.state_schema.field(derived.name).type, derived.parameters
         )
 
     # State and answers
@@ -265,12 +287,12 @@ class AggregateOperator:
             *batch.keys.columns,
             *(
                 from_values(vector, None, pa.from_numpy_dtype(vector.dtype))
-                for a in self._accumulators
+                for a in self.accumulators
                 for vector in after[a.name]
             ),
             *(derived[name] for name in self._derived),
         ]
-        rows = pa.Table.from_arrays(columns, schema=self._state_schema)
+        rows = pa.Table.from_arrays(columns, schema=self.state_schema)
         hashes = batch.hashes
         if not exists.all():
             kept = np.flatnonzero(exists)
@@ -282,16 +304,16 @@ class AggregateOperator:
         """The groups, read as the rows that they answer with."""
         used = {name for answer in self.stage.answers for name in answer.inputs}
         columns = [
-            name for a in self._accumulators if a.name in used for name in self._physical[a.name]
+            name for a in self.accumulators if a.name in used for name in self.physical[a.name]
         ]
         derived = [name for name in self._derived if name in used]
         return Output(self._groups, (*self.stage.keys, *columns, *derived), self._answer)
 
     def _answer(self, groups: pa.Table) -> pa.Table:
         state = {
-            a.name: [values(c) for c in arrays(groups, self._physical[a.name])]
-            for a in self._accumulators
-            if self._physical[a.name][0] in groups.column_names
+            a.name: [values(c) for c in arrays(groups, self.physical[a.name])]
+            for a in self.accumulators
+            if self.physical[a.name][0] in groups.column_names
         }
         derived = {
             name: single(groups.column(name))
@@ -313,6 +335,13 @@ class AggregateOperator:
                 inputs = [state[name] for name in answer.inputs]
                 result.append(ANSWERS[answer.function](answer, inputs, self._ansi))
         return result
+
+
+def _padded(vectors: list[Vector], batch: _Batch) -> list[Vector]:
+    """One value per group of the batch; the group of a scalar aggregate is there without rows."""
+    if batch.groups.count == batch.count:
+        return vectors
+    return spread(vectors, np.arange(batch.groups.count), batch.count)
 
 
 def _as_grouped(rows: pa.Table, names: Sequence[str]) -> pa.Table:

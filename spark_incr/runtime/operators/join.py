@@ -45,8 +45,8 @@ class JoinOperator:
     def __init__(self, join: Join) -> None:
         self.schema = arrow_schema(join.schema)
         self._kind = join.kind
-        self._left = _Side(join.left, [a for a, _ in join.keys], join.null_safe)
-        self._right = _Side(join.right, [b for _, b in join.keys], join.null_safe)
+        self._left = Side(join.left, [a for a, _ in join.keys], join.null_safe)
+        self._right = Side(join.right, [b for _, b in join.keys], join.null_safe)
         self.arrangements = {"left": self._left.bag, "right": self._right.bag}
 
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
@@ -72,7 +72,7 @@ class JoinOperator:
         add_to_bag(self._right.bag, right)
         return add(results)
 
-    def _pairs(self, changes: pa.Table, own: _Side, other: _Side) -> pa.Table:
+    def _pairs(self, changes: pa.Table, own: Side, other: Side) -> pa.Table:
         """The change of one side with what it matches on the other."""
         if changes.num_rows == 0 or not other.bag.runs:
             return empty(self.schema)
@@ -116,7 +116,7 @@ class _Keys:
     right_counts: _Counts
 
 
-class _Side:
+class Side:
     """One input of a join: its bag, and the columns by which it is looked up."""
 
     def __init__(self, node: Node, keys: Sequence[str], null_safe: Sequence[bool]) -> None:
@@ -134,11 +134,7 @@ class _Side:
 
     def prepare(self, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The rows that can match, with their keys and consolidated if some leave, and those that cannot."""
-        keep = np.ones(changes.num_rows, dtype=np.bool_)
-        for key in self._keys:
-            valid = validity(single(changes.column(key)))
-            if valid is not None:
-                keep &= valid
+        keep = _present(changes, self._keys)
         without = changes.slice(0, 0)
         if not keep.all():
             without = changes.filter(_mask(~keep))
@@ -157,11 +153,27 @@ class _Side:
         return _Counts(before, before + changed)
 
 
+def _present(changes: pa.Table, names: Sequence[str]) -> Bools:
+    """The rows where none of the columns is NULL."""
+    result = np.ones(changes.num_rows, dtype=np.bool_)
+    for name in names:
+        valid = validity(single(changes.column(name)))
+        if valid is not None:
+            result &= valid
+    return result
+
+
+def with_present(changes: pa.Table, names: Sequence[str]) -> pa.Table:
+    """The rows where none of the columns is NULL."""
+    keep = _present(changes, names)
+    return changes if keep.all() else changes.filter(_mask(keep))
+
+
 def _mask(keep: Bools) -> pa.Array:
     return from_values(keep, None, pa.bool_())
 
 
-def _touched_keys(left: _Side, left_rows: pa.Table, right: _Side, right_rows: pa.Table) -> _Keys:
+def _touched_keys(left: Side, left_rows: pa.Table, right: Side, right_rows: pa.Table) -> _Keys:
     columns = [
         pa.concat_arrays([a, b])
         for a, b in zip(
@@ -187,7 +199,7 @@ def _touched_keys(left: _Side, left_rows: pa.Table, right: _Side, right_rows: pa
 
 
 def _alone(
-    side: _Side,
+    side: Side,
     changes: pa.Table,
     key_of: Ints,
     other: _Counts,

@@ -1,0 +1,174 @@
+"""γ over a join whose aggregated columns all come from one side: that side is folded first.
+
+    h(L ⋈ R) = Σ over l in L of w(l) · h(R where R's key is l's)
+
+h is a sum over rows, so the rows of R that agree on the join key and on the group's columns count
+only by their sum. R is kept as one partial state per such key instead of as rows, and the change
+of the aggregate follows from
+
+    Δ = ΔL ⋈ h(R)  +  (L + ΔL) ⋈ h(ΔR)
+
+where a pair brings the partial state times the weight of the row. A key with many rows costs one pair.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from spark_incr.plan.facts import unique_keys
+from spark_incr.plan.nodes import Join, JoinKind, Node, Project
+from spark_incr.plan.stages import ROWS, AggregateStage
+from spark_incr.plan.types import arrow_type, contains_float
+from spark_incr.runtime.arrangement import Arrangement, Layout
+from spark_incr.runtime.bag import add_to_bag
+from spark_incr.runtime.changes import WEIGHT, add, weights, with_weights
+from spark_incr.runtime.columns import Ints, arrays, from_values, single, values
+from spark_incr.runtime.keys import group_rows
+from spark_incr.runtime.operators.accumulate import homomorphism, spread
+from spark_incr.runtime.operators.aggregate import AggregateOperator
+from spark_incr.runtime.operators.join import Side, with_present
+from spark_incr.runtime.sums import MONOIDS, Vector
+
+
+def foldable(stage: AggregateStage) -> Join | None:
+    """The join below an aggregate, where one of its sides can be folded."""
+    join = _join_below(stage)
+    if join is None or join.kind is not JoinKind.INNER or not join.keys or stage.multisets:
+        return None
+    if any(MONOIDS[a.monoid].weighted_total is None for a in stage.accumulators):
+        return None
+    return join if any(_folds(stage, join, right) for right in (True, False)) else None
+
+
+def _join_below(node: AggregateStage) -> Join | None:
+    below = node.input
+    if isinstance(below, Project) and all(
+        isinstance(e, exp.Column) and e.name == name
+        for e, name in zip(below.expressions, below.names, strict=True)
+    ):
+        below = below.input
+    return below if isinstance(below, Join) else None
+
+
+def _folds(stage: AggregateStage, join: Join, right: bool) -> bool:
+    side = join.right if right else join.left
+    read = {name for a in stage.accumulators for name in (*a.terms, *a.present)}
+    keys = _fold_keys(stage, join, right)
+    return (
+        read <= set(side.names)
+        and len({pair[right] for pair in join.keys}) == len(join.keys)
+        and not any(contains_float(side.type_of(key)) for key in keys)
+        and not any(unique <= set(keys) for unique in unique_keys(side))
+    )
+
+
+def _fold_keys(stage: AggregateStage, join: Join, right: bool) -> list[str]:
+    """The columns of a side by which its rows have to be told apart; those of the join come first."""
+    side = join.right if right else join.left
+    joined = [pair[right] for pair in join.keys]
+    return list(dict.fromkeys([*joined, *(k for k in stage.keys if k in side.names)]))
+
+
+class FoldedJoinOperator:
+    """Maintains an `AggregateStage` together with the `Join` below it."""
+
+    def __init__(self, stage: AggregateStage, join: Join, ansi: bool) -> None:
+        self._aggregate = AggregateOperator(stage, ansi)
+        self.schema = self._aggregate.schema
+        self._right = _folds(stage, join, right=True)
+        rows, folded = (join.left, join.right) if self._right else (join.right, join.left)
+        pairs = [(a, b) if self._right else (b, a) for a, b in join.keys]
+        self._rows = Side(rows, [a for a, _ in pairs], join.null_safe)
+        self._accumulators = self._aggregate.accumulators
+        self._physical = [n for a in self._accumulators for n in self._aggregate.physical[a.name]]
+        self._keys = _fold_keys(stage, join, self._right)
+        self._lineage = [b for _, b in pairs]
+        self._never_null = [
+            key for key, safe in zip(self._lineage, join.null_safe, strict=True) if not safe
+        ]
+        self._state = Arrangement(self._layout(folded))
+        self._own = [k for k in stage.keys if k in rows.names]
+        self._others = [k for k in stage.keys if k not in rows.names]
+        names = ("left", "right") if self._right else ("right", "left")
+        self.arrangements = {
+            names[0]: self._rows.bag,
+            f"folded {names[1]}": self._state,
+            **self._aggregate.arrangements,
+        }
+        self.output = self._aggregate.output
+
+    def _layout(self, folded: Node) -> Layout:
+        state = self._aggregate.state_schema
+        fields = [pa.field(key, arrow_type(folded.type_of(key))) for key in self._keys]
+        schema = pa.schema([*fields, *(state.field(name) for name in self._physical)])
+        return Layout(schema, tuple(self._lineage), tuple(self._keys))
+
+    def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
+        """The change of the aggregate for changes of both sides of the join."""
+        rows, folded = (left, right) if self._right else (right, left)
+        rows, _ = self._rows.prepare(rows)
+        states = self._fold(with_present(folded, self._never_null))
+        pairs = [self._rows_with_states(rows)]
+        add_to_bag(self._rows.bag, rows)
+        pairs.append(self._states_with_rows(states))
+        self._merge(states)
+        return self._aggregate.apply_partial(add(pairs))
+
+    def _fold(self, changes: pa.Table) -> pa.Table:
+        """h(ΔR) per key."""
+        columns = arrays(changes, self._keys)
+        groups = group_rows(columns, changes.num_rows)
+        weight = weights(changes)
+        vectors = [
+            vector
+            for accumulator in self._accumulators
+            for vector in homomorphism(accumulator, changes, weight, groups)
+        ]
+        keys = [c.take(groups.first) for c in columns]
+        return self._states(keys, vectors)
+
+    def _states(self, keys: list[pa.Array], vectors: list[Vector]) -> pa.Table:
+        columns = [from_values(v, None, pa.from_numpy_dtype(v.dtype)) for v in vectors]
+        return pa.Table.from_arrays([*keys, *columns], schema=self._state.layout.schema)
+
+    def _rows_with_states(self, rows: pa.Table) -> pa.Table:
+        """ΔL ⋈ h(R)."""
+        snapshot = self._state.snapshot()
+        located = snapshot.find_lineage(arrays(rows, self._rows.lineage), rows.num_rows)
+        own = [c.take(located.probe) for c in arrays(rows, self._own)]
+        states = snapshot.gather(located, [*self._others, *self._physical])
+        return self._pairs(own, states, weights(rows)[located.probe])
+
+    def _states_with_rows(self, states: pa.Table) -> pa.Table:
+        """(L + ΔL) ⋈ h(ΔR)."""
+        snapshot = self._rows.bag.snapshot()
+        located = snapshot.find_lineage(arrays(states, self._lineage), states.num_rows)
+        *own, weight = snapshot.gather(located, [*self._own, WEIGHT])
+        columns = arrays(states, [*self._others, *self._physical])
+        return self._pairs(own, [c.take(located.probe) for c in columns], values(weight))
+
+    def _pairs(self, own: list[pa.Array], states: list[pa.Array], weight: Ints) -> pa.Table:
+        names = [*self._own, *self._others, *self._physical]
+        return with_weights(pa.Table.from_arrays([*own, *states], names=names), weight)
+
+    def _merge(self, delta: pa.Table) -> None:
+        """h(R) ⊗ h(ΔR)."""
+        if not delta.num_rows:
+            return
+        snapshot = self._state.snapshot()
+        hashes = self._state.layout.hashes(delta)
+        located = snapshot.find(delta, hashes)
+        after: dict[str, list[Vector]] = {}
+        for accumulator in self._accumulators:
+            names = self._aggregate.physical[accumulator.name]
+            stored = [values(c) for c in snapshot.gather(located, names)]
+            before = spread(stored, located.probe, delta.num_rows)
+            change = [values(single(delta.column(n))) for n in names]
+            after[accumulator.name] = MONOIDS[accumulator.monoid].merge(before, change)
+        count = after[ROWS][0]
+        assert (count >= 0).all(), "a row was taken out that was not there"
+        vectors = [vector for a in self._accumulators for vector in after[a.name]]
+        rows, kept = self._states(arrays(delta, self._keys), vectors), np.flatnonzero(count)
+        self._state.replace(located, rows.take(kept), hashes[kept])
