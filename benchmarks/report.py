@@ -109,14 +109,20 @@ def figures_of(table: str, bars: str, machine: Machine, run: str, plot: str | No
     )
 
 
-def with_figures(document: str, figures: str) -> str:
+def with_figures(document: str, figures: str, first: str = BEGIN, last: str = END) -> str:
     """A document with these figures between its marks."""
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = document.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"the document has no lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{figures}\n{END}{after}"
+        raise ValueError(f"the document has no lines {first} and {last}")
+    return f"{before}{first}\n{figures}\n{last}{after}"
+
+
+def write_between(path: Path, first: str, last: str, figures: str) -> None:
+    """Replace what stands between two marks of a document."""
+    text = with_figures(path.read_text(encoding="utf-8"), figures, first, last)
+    path.write_text(text, encoding="utf-8")
 
 
 def write_figures(path: Path, figures: str) -> None:
-    path.write_text(with_figures(path.read_text(encoding="utf-8"), figures), encoding="utf-8")
+    write_between(path, BEGIN, END, figures)

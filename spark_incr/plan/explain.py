@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from spark_incr.plan.facts import unique_keys
+from spark_incr.plan.folding import fold_of
 from spark_incr.plan.nodes import (
     AtMostOne,
     Constant,
@@ -149,6 +150,10 @@ def _details(node: Node) -> list[tuple[str, str]]:
     if isinstance(node, AggregateStage):
         bits = " (bit by bit)" if node.exact else ""
         result.append(("lineage", (", ".join(node.keys) or "none (one row)") + bits))
+        fold = fold_of(node)
+        if fold is not None:
+            side = "right" if fold.right else "left"
+            result.append(("folds", f"the {side} side of the join by {', '.join(fold.keys)}"))
         result.append(("rows", "__incr_n: integer sum of 1"))
         for a in node.accumulators:
             what = " * ".join(a.terms) or "1"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from spark_incr.plan.folding import fold_of
 from spark_incr.plan.nodes import (
     AtMostOne,
     Constant,
@@ -35,7 +36,7 @@ from spark_incr.runtime.contents import Output
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.operators.affected import RederiveOperator
 from spark_incr.runtime.operators.aggregate import AggregateOperator
-from spark_incr.runtime.operators.folded_join import FoldedJoinOperator, foldable
+from spark_incr.runtime.operators.folded_join import FoldedJoinOperator
 from spark_incr.runtime.operators.join import JoinOperator
 from spark_incr.runtime.operators.limit import LimitOperator
 from spark_incr.runtime.operators.linear import (
@@ -130,16 +131,16 @@ class Dataflow:
         result: dict[int, _Operator] = {}
         parts: set[Node] = set()
         for node in self._nodes:
-            join = foldable(node) if isinstance(node, AggregateStage) else None
-            between = set(walk(node.inputs[0])) - set(walk(join)) | {join} if join else set()
-            if join is not None and all(readers[part] == 1 for part in between):
+            number = self._numbers[node]
+            fold = fold_of(node) if isinstance(node, AggregateStage) else None
+            joined = {node.inputs[0], fold.join} if fold is not None else set()
+            if fold is not None and all(readers[part] == 1 for part in joined):
                 assert isinstance(node, AggregateStage)
-                parts |= between
-                self._inputs[node] = join.inputs
-                ansi = self.evaluator.settings.ansi
-                result[self._numbers[node]] = FoldedJoinOperator(node, join, ansi)
+                parts |= joined
+                self._inputs[node] = fold.join.inputs
+                result[number] = FoldedJoinOperator(node, fold, self.evaluator.settings.ansi)
             else:
-                result[self._numbers[node]] = _operator(node, self.evaluator)
+                result[number] = _operator(node, self.evaluator)
         return {n: operator for n, operator in result.items() if self._nodes[n] not in parts}
 
     def stage_arrangements(self, number: int) -> dict[str, Arrangement]:

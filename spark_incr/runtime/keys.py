@@ -226,18 +226,8 @@ def sorted_order(hashes: Hashes) -> Ints:
 
 
 def merged_order(sorted_hashes: Sequence[Hashes]) -> Ints:
-    """The order that merges the concatenation of sorted arrays."""
-    merged, order = sorted_hashes[0], np.arange(len(sorted_hashes[0]))
-    for added in sorted_hashes[1:]:
-        places = np.searchsorted(merged, added, "right") + np.arange(len(added))
-        total = len(merged) + len(added)
-        kept = np.ones(total, dtype=np.bool_)
-        kept[places] = False
-        result, longer = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.uint64)
-        result[places], result[kept] = np.arange(len(merged), total), order
-        longer[places], longer[kept] = added, merged
-        merged, order = longer, result
-    return order
+    """The order that merges the concatenation of sorted arrays; the stable sort finds their ends."""
+    return np.argsort(np.concatenate(sorted_hashes), kind="stable")
 
 
 @dataclass(frozen=True)

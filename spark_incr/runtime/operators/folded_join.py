@@ -1,26 +1,20 @@
 """γ over a join whose aggregated columns all come from one side: that side is folded first.
 
-    h(L ⋈ R) = Σ over l in L of w(l) · h(R where R's key is l's)
+    Δh(L ⋈ R) = ΔL ⋈ h(R)  +  (L + ΔL) ⋈ h(ΔR)
 
-h is a sum over rows, so the rows of R that agree on the join key and on the group's columns count
-only by their sum. R is kept as one partial state per such key instead of as rows, and the change
-of the aggregate follows from
-
-    Δ = ΔL ⋈ h(R)  +  (L + ΔL) ⋈ h(ΔR)
-
-where a pair brings the partial state times the weight of the row. A key with many rows costs one pair.
+R is kept as one partial state per key (see `plan.folding`), L as rows; a pair brings the state
+times the weight of the row.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
-from spark_incr.plan.facts import unique_keys
-from spark_incr.plan.nodes import Join, JoinKind, Node, Project
+from spark_incr.plan.folding import Fold
+from spark_incr.plan.nodes import Node
 from spark_incr.plan.stages import ROWS, AggregateStage
-from spark_incr.plan.types import arrow_type, contains_float
+from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.bag import add_to_bag
 from spark_incr.runtime.changes import WEIGHT, add, weights, with_weights
@@ -32,72 +26,29 @@ from spark_incr.runtime.operators.join import Side, with_present
 from spark_incr.runtime.sums import MONOIDS, Vector
 
 
-def foldable(stage: AggregateStage) -> Join | None:
-    """The join below an aggregate, where one of its sides can be folded."""
-    join = _join_below(stage)
-    if join is None or join.kind is not JoinKind.INNER or not join.keys or stage.multisets:
-        return None
-    if any(MONOIDS[a.monoid].weighted_total is None for a in stage.accumulators):
-        return None
-    return join if any(_folds(stage, join, right) for right in (True, False)) else None
-
-
-def _join_below(node: AggregateStage) -> Join | None:
-    below = node.input
-    if isinstance(below, Project) and all(
-        isinstance(e, exp.Column) and e.name == name
-        for e, name in zip(below.expressions, below.names, strict=True)
-    ):
-        below = below.input
-    return below if isinstance(below, Join) else None
-
-
-def _folds(stage: AggregateStage, join: Join, right: bool) -> bool:
-    side = join.right if right else join.left
-    read = {name for a in stage.accumulators for name in (*a.terms, *a.present)}
-    keys = _fold_keys(stage, join, right)
-    return (
-        read <= set(side.names)
-        and len({pair[right] for pair in join.keys}) == len(join.keys)
-        and not any(contains_float(side.type_of(key)) for key in keys)
-        and not any(unique <= set(keys) for unique in unique_keys(side))
-    )
-
-
-def _fold_keys(stage: AggregateStage, join: Join, right: bool) -> list[str]:
-    """The columns of a side by which its rows have to be told apart; those of the join come first."""
-    side = join.right if right else join.left
-    joined = [pair[right] for pair in join.keys]
-    return list(dict.fromkeys([*joined, *(k for k in stage.keys if k in side.names)]))
-
-
 class FoldedJoinOperator:
     """Maintains an `AggregateStage` together with the `Join` below it."""
 
-    def __init__(self, stage: AggregateStage, join: Join, ansi: bool) -> None:
+    def __init__(self, stage: AggregateStage, fold: Fold, ansi: bool) -> None:
         self._aggregate = AggregateOperator(stage, ansi)
         self.schema = self._aggregate.schema
-        self._right = _folds(stage, join, right=True)
-        rows, folded = (join.left, join.right) if self._right else (join.right, join.left)
-        pairs = [(a, b) if self._right else (b, a) for a, b in join.keys]
-        self._rows = Side(rows, [a for a, _ in pairs], join.null_safe)
+        self.output = self._aggregate.output
         self._accumulators = self._aggregate.accumulators
         self._physical = [n for a in self._accumulators for n in self._aggregate.physical[a.name]]
-        self._keys = _fold_keys(stage, join, self._right)
-        self._lineage = [b for _, b in pairs]
-        self._never_null = [
-            key for key, safe in zip(self._lineage, join.null_safe, strict=True) if not safe
-        ]
-        self._state = Arrangement(self._layout(folded))
-        self._own = [k for k in stage.keys if k in rows.names]
-        self._others = [k for k in stage.keys if k not in rows.names]
+        self._right = fold.right
+        self._rows = Side(fold.rows, fold.row_keys, fold.join.null_safe)
+        self._lineage, self._keys = list(fold.lineage), list(fold.keys)
+        null_safe = zip(self._lineage, fold.join.null_safe, strict=True)
+        self._never_null = [key for key, safe in null_safe if not safe]
+        self._state = Arrangement(self._layout(fold.folded))
+        self._own = [k for k in stage.keys if k in fold.rows.names]
+        self._others = [k for k in stage.keys if k not in fold.rows.names]
         names = ("left", "right") if self._right else ("right", "left")
         self.arrangements = {
             names[0]: self._rows.bag,
             f"folded {names[1]}": self._state,
             **self._aggregate.arrangements,
         }
-        self.output = self._aggregate.output
 
     def _layout(self, folded: Node) -> Layout:
         state = self._aggregate.state_schema
