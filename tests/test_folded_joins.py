@@ -18,8 +18,8 @@ from spark_incr.serve.analysis import SparkAnalysis
 from tests.oracle import check, delete, insert, parse_schema, update
 
 TABLES = {"l": "a INT, b INT, k INT", "r": "k INT, c STRING, d INT, e BIGINT, p DECIMAL(38,2)"}
-HUGE = Decimal("999999999999999999999999999999999.99")
-LARGE = 2**62
+HUGE = Decimal("9999999999999999999999999999.99")
+LARGE = 2**44
 
 BATCHES = [
     insert("l", (1, 1, 10), (1, 2, 10), (2, 1, 10), (2, 1, 10), (3, 3, None), (None, 4, 20)),
