@@ -9,7 +9,10 @@ BIN := .venv/bin
 comma := ,
 INSTALLED := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
 
-.PHONY: setup test check format bench demo fuzz clean
+KILLS ?= 200
+COMMITS ?= 10000
+
+.PHONY: setup test check format bench bench-streams demo fuzz crash soak clean
 
 setup: $(INSTALLED)
 
@@ -33,12 +36,21 @@ format: setup
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
 
+bench-streams: setup
+	$(BIN)/python -m benchmarks.streaming $(ARGS)
+
 demo: setup
 	$(BIN)/spark-incr demo $(ARGS)
 
 fuzz: setup
 	@echo "seed $(SEED), $(EXAMPLES) examples; again with: make fuzz SEED=$(SEED) EXAMPLES=$(EXAMPLES)"
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES) --seed $(SEED) $(ARGS)
+
+crash: setup
+	$(BIN)/python -m tests.reliability.crash --kills $(KILLS) --seed $(SEED)
+
+soak: setup
+	$(BIN)/python -m tests.reliability.soak --commits $(COMMITS)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,4 +1,4 @@
-"""Tables and views as the manifest describes them."""
+"""Tables, sources and views as the manifest describes them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,25 @@ from spark_incr.plan.explain import explain_plan
 from spark_incr.plan.nodes import Node
 from spark_incr.plan.types import Field, Schema
 from spark_incr.runtime.tables import TableDefinition
+from spark_incr.sources.definition import SourceDefinition
 from spark_incr.sql.parse import parse_statement
-from spark_incr.sql.statements import CreateView
+from spark_incr.sql.statements import CreateSource, CreateView
+
+
+@dataclass(frozen=True)
+class StoredStatic:
+    """A table of Spark that a view reads: its columns, and what tells whether it has changed."""
+
+    schema: Schema
+    fingerprint: str
 
 
 @dataclass(frozen=True)
 class StoredView:
     """A view's statement, its columns, and what Spark said when it was compiled.
 
-    `confs` are the session's at that time, `statics` the tables of Spark that the view reads.
+    `confs` are the session's at that time, `statics` the tables of Spark that the view reads, and
+    `sources` the columns that its sources had: a source that grows does not change the view.
     `fingerprint` tells whether the stored state belongs to the plan that is compiled now.
     """
 
@@ -31,11 +41,12 @@ class StoredView:
     schema: Schema
     memory: Mapping[str, str]
     confs: Mapping[str, str]
-    statics: Mapping[str, Schema]
+    statics: Mapping[str, StoredStatic]
+    sources: Mapping[str, Schema]
     fingerprint: str
 
 
-Definitions = list[tuple[TableDefinition | StoredView, int]]
+Definition = TableDefinition | SourceDefinition | StoredView
 
 
 def plan_fingerprint(plan: Node) -> str:
@@ -43,65 +54,78 @@ def plan_fingerprint(plan: Node) -> str:
     return hashlib.sha256(explain_plan(plan).encode()).hexdigest()[:16]
 
 
-def write_table(definition: TableDefinition, changed: int) -> dict[str, Any]:
-    return {
-        "kind": "table",
-        "name": definition.name,
-        "schema": _schema_json(definition.schema),
-        "primary_key": list(definition.primary_key),
-        "not_null": sorted(definition.not_null),
-        "statement": definition.statement,
-        "changed": changed,
-    }
-
-
-def write_view(view: StoredView, changed: int) -> dict[str, Any]:
+def write_definition(definition: Definition) -> dict[str, Any]:
+    """What CREATE fixed of a relation."""
+    if isinstance(definition, TableDefinition):
+        return {
+            "kind": "table",
+            "name": definition.name,
+            "schema": schema_json(definition.schema),
+            "primary_key": list(definition.primary_key),
+            "not_null": sorted(definition.not_null),
+            "statement": definition.statement,
+        }
+    if isinstance(definition, SourceDefinition):
+        return {
+            "kind": "source",
+            "name": definition.name,
+            "schema": schema_json(definition.schema),
+            "delivered": schema_json(definition.delivered),
+            "not_null": sorted(definition.not_null),
+            "statement": definition.text,
+        }
     return {
         "kind": "view",
-        "name": view.statement.name,
-        "schema": _schema_json(view.schema),
-        "statement": view.text,
-        "types": dict(view.memory),
-        "confs": dict(view.confs),
-        "statics": {name: _schema_json(schema) for name, schema in view.statics.items()},
-        "fingerprint": view.fingerprint,
-        "changed": changed,
+        "name": definition.statement.name,
+        "schema": schema_json(definition.schema),
+        "statement": definition.text,
+        "types": dict(definition.memory),
+        "confs": dict(definition.confs),
+        "statics": {
+            name: {"schema": schema_json(s.schema), "fingerprint": s.fingerprint}
+            for name, s in definition.statics.items()
+        },
+        "sources": {name: schema_json(schema) for name, schema in definition.sources.items()},
+        "fingerprint": definition.fingerprint,
     }
 
 
-def read_definitions(body: Mapping[str, Any]) -> Definitions:
-    """The tables and views of a manifest, in order of creation."""
-    result: Definitions = []
-    for item in body.get("relations", []):
-        schema = _schema_from(item["schema"])
-        if item["kind"] == "table":
-            definition = TableDefinition(
-                item["name"],
-                schema,
-                tuple(item["primary_key"]),
-                frozenset(item["not_null"]),
-                item["statement"],
-            )
-            result.append((definition, item["changed"]))
-        else:
-            statement = parse_statement(item["statement"])
-            assert isinstance(statement, CreateView)
-            stored = StoredView(
-                item["statement"],
-                statement,
-                schema,
-                item["types"],
-                item["confs"],
-                {name: _schema_from(columns) for name, columns in item["statics"].items()},
-                item["fingerprint"],
-            )
-            result.append((stored, item["changed"]))
-    return result
+def read_definition(item: Mapping[str, Any]) -> Definition:
+    """The inverse of `write_definition`."""
+    schema = schema_from(item["schema"])
+    if item["kind"] == "table":
+        return TableDefinition(
+            item["name"],
+            schema,
+            tuple(item["primary_key"]),
+            frozenset(item["not_null"]),
+            item["statement"],
+        )
+    statement = parse_statement(item["statement"])
+    if item["kind"] == "source":
+        assert isinstance(statement, CreateSource)
+        delivered = schema_from(item["delivered"])
+        not_null = frozenset(item["not_null"])
+        return SourceDefinition(item["name"], schema, delivered, not_null, statement)
+    assert isinstance(statement, CreateView)
+    return StoredView(
+        item["statement"],
+        statement,
+        schema,
+        item["types"],
+        item["confs"],
+        {
+            name: StoredStatic(schema_from(static["schema"]), static["fingerprint"])
+            for name, static in item["statics"].items()
+        },
+        {name: schema_from(columns) for name, columns in item["sources"].items()},
+        item["fingerprint"],
+    )
 
 
-def _schema_json(schema: Schema) -> list[list[Any]]:
+def schema_json(schema: Schema) -> list[list[Any]]:
     return [[field.name, json.loads(field.type.json())] for field in schema]
 
 
-def _schema_from(items: list[list[Any]]) -> Schema:
+def schema_from(items: list[list[Any]]) -> Schema:
     return tuple(Field(name, T._parse_datatype_json_value(value)) for name, value in items)

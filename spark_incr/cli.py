@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_incr.errors import IncrementalError, Position
+from spark_incr.inspect_commands import add_commands
 from spark_incr.java import ensure_java
 from spark_incr.progress import show_progress
 from spark_incr.sql.split import ScriptStatement, is_complete, split_statements
@@ -76,7 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--rows", type=_rows, default=100_000, help="orders (%(default)s)")
     demo.set_defaults(run=_demo)
 
-    for command in (sql, demo):
+    inspecting = add_commands(commands, _session)
+    for command in (sql, demo, *inspecting):
         command.add_argument(
             "--conf", action="append", default=[], type=_conf, help="a Spark setting: key=value"
         )
@@ -109,7 +111,7 @@ def _session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSess
     # Spark would start its Python workers by the name python3, in whatever place the PATH has it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = spark_incr.session(state=state, builder=builder)
-    spark_incr.engine(spark).on_progress = show_progress
+    spark_incr.engine(spark).on_fill = show_progress
     try:
         yield spark
     finally:

@@ -1,153 +1,116 @@
-"""The engine: tables, views and their versions.
+"""The engine: one state directory, open for writing.
 
-Law: every version is the whole of all tables and views after some batches; a batch makes the next
-version or nothing. A commit changes the tables, lets each view follow in order of what it reads,
-writes what is new, and publishes the version when its manifest is there.
+Law: every version is the whole of all tables, sources and views after some batches; a batch makes
+the next version or nothing. A commit changes the tables, lets each view follow in order of what it
+reads, writes what is new, and publishes the version when its manifest is there.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from spark_incr.catalog import (
-    Definitions,
-    StoredView,
-    plan_fingerprint,
-    read_definitions,
-    write_table,
-    write_view,
-)
-from spark_incr.compile import Compiled, compile_plan, compile_query
+from spark_incr import definitions
+from spark_incr.catalog import StoredView
+from spark_incr.compile import Compiled
 from spark_incr.errors import error
+from spark_incr.feed import Subscription
+from spark_incr.history import History, Listener, Phases, Record, SourceRead, Timer, record_of
+from spark_incr.intake import take_in
+from spark_incr.maintenance import Maintained, ViewChange, maintain
 from spark_incr.plan.build import Known
-from spark_incr.plan.scope import folded
-from spark_incr.plan.types import Schema
-from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.changes import weights
-from spark_incr.runtime.contents import Contents
-from spark_incr.runtime.persistence import Entries
-from spark_incr.runtime.store import Store
+from spark_incr.reading import EngineSnapshot, RelationReader
+from spark_incr.relation import Relation, Status
+from spark_incr.runner import Runner
 from spark_incr.runtime.tables import Table, TableDefinition
-from spark_incr.runtime.views import View, chunks
 from spark_incr.serve.analysis import SparkAnalysis
-from spark_incr.sources.static import read_static, static_schema
-from spark_incr.sql.names import join_name, name_parts
+from spark_incr.sources.attach import attach_stream
+from spark_incr.sources.definition import SourceDefinition
+from spark_incr.sources.files import FileStream, MicroBatch, is_local
+from spark_incr.sources.source import Source
+from spark_incr.sources.static import GONE, static_fingerprint, static_schema
+from spark_incr.sql.names import join_name
 from spark_incr.sql.statements import CreateView
+from spark_incr.versions import Versions
 
-CHUNK_ROWS = 1_000_000
-Progress = Callable[[str, int, int], None]
+__all__ = ["Commit", "Engine", "Relation", "RelationReader", "ViewChange"]
 
-
-@dataclass(frozen=True)
-class ViewChange:
-    """What a commit did to one view."""
-
-    inserted: int
-    deleted: int
-    milliseconds: float
+RETAIN_VERSIONS = 100
+RETAIN_CONF = "spark.incr.retainVersions"
+OnFill = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One version: its number, how long it took, and the views that it changed."""
+    """One version: its number, how long it took, the views that it changed and that failed."""
 
     version: int
     milliseconds: float
     views: Mapping[str, ViewChange]
-
-
-@dataclass
-class Relation:
-    """A table or view in the engine, and its rows as of the last version."""
-
-    name: str
-    state: Table | View
-    stored: StoredView | None
-    schema: Schema
-    changed: int = 0
-    published: Contents | None = None
-
-    @property
-    def contents(self) -> Contents:
-        """The rows with all changes that were made, published or not."""
-        return self.state.output.contents()
-
-    @property
-    def arrangements(self) -> dict[str, Arrangement]:
-        if isinstance(self.state, Table):
-            return {"rows": self.state.rows}
-        return self.state.arrangements
-
-    @property
-    def known(self) -> Known:
-        """What a plan may use of the relation."""
-        unique = self.state.definition.primary_key if isinstance(self.state, Table) else ()
-        return Known(self.name, self.schema, unique)
-
-    def publish(self) -> None:
-        self.published = self.contents
-
-
-@dataclass(frozen=True)
-class RelationReader:
-    """A table or view to read from."""
-
-    name: str
-    schema: Schema
-    _contents: Callable[[], Contents]
-
-    def to_arrow(self) -> pa.Table:
-        """All rows of the last version."""
-        return self._contents().to_arrow()
+    failed: Mapping[str, Exception] = field(default_factory=dict)
 
 
 class Engine:
     """One state directory, open for writing."""
 
-    def __init__(self, spark: SparkSession, state: str | Path) -> None:
+    def __init__(
+        self, spark: SparkSession, state: str | Path, retain_versions: int | None = None
+    ) -> None:
         self.spark = spark
         self.path = Path(state)
-        self._store = Store.open(self.path)
-        self._entries = Entries()
-        self._relations: dict[str, Relation] = {}
-        self._mutex = threading.RLock()
-        self._changed: set[str] = set()
-        self.on_progress: Progress = lambda what, done, total: None
+        kept = retain_versions or int(spark.conf.get(RETAIN_CONF, str(RETAIN_VERSIONS)) or 0)
+        self.versions = Versions(self.path, kept)
+        self.history = History(self.path.name, kept)
+        self.runner = Runner(self)
+        self.subscriptions: list[Subscription] = []
+        self.on_fill: OnFill = lambda what, done, total: None
         self.on_relations: Callable[[], None] = lambda: None
         try:
-            self._open()
+            store = self.versions.store
+            self.history.restore(store.manifest_at(version) for version in store.versions())
+            definitions.open_relations(self)
         except BaseException:
-            self._store.close()
+            self.versions.store.close()
             raise
+
+    def close(self) -> None:
+        self.runner.stop()
+        self.versions.store.close()
 
     # What there is
 
     @property
     def version(self) -> int:
-        return self._store.manifest.version
+        return self.versions.published.version
 
     @property
     def relations(self) -> list[Relation]:
-        return list(self._relations.values())
+        return list(self.versions.relations.values())
 
     def find(self, name: str) -> Relation | None:
-        return self._relations.get(folded(name))
+        return self.versions.find(name)
 
     def relation_named(self, name: str, kind: str) -> Relation:
-        """The table or view of a name, or an error."""
+        """The table, source or view of a name, or an error."""
         found = self.find(name)
-        if found is None or (kind == "view") != isinstance(found.state, View):
+        if found is None or found.kind != kind:
             raise error("INCR_RELATION_NOT_FOUND", kind=kind, name=name)
         return found
+
+    def relation(self, parts: tuple[str, ...]) -> Known | None:
+        """The relation that a query names: one of the engine's, or a static table of Spark."""
+        found = self.find(join_name(parts))
+        if found is not None:
+            return found.known
+        schema = static_schema(self.spark, parts)
+        return None if schema is None else Known(join_name(parts), schema)
 
     def view(self, name: str) -> RelationReader:
         """A view to read from."""
@@ -157,23 +120,34 @@ class Engine:
         """A table to read from."""
         return self._reader(self.relation_named(name, "table"))
 
-    def _reader(self, relation: Relation) -> RelationReader:
-        def contents() -> Contents:
-            assert relation.published is not None
-            return relation.published
+    def source(self, name: str) -> RelationReader:
+        """A source to read from."""
+        return self._reader(self.relation_named(name, "source"))
 
-        return RelationReader(relation.name, relation.schema, contents)
+    def _reader(self, relation: Relation) -> RelationReader:
+        return RelationReader(relation.name, relation.schema, self)
+
+    def snapshot(self) -> EngineSnapshot:
+        """All relations as of the last version, for as long as the result is held."""
+        return EngineSnapshot(self.versions.published)
+
+    def paused(self) -> AbstractContextManager[object]:
+        """While the block runs, no commit is made."""
+        return self.versions.mutex
 
     # Changes
 
-    def commit(self, changes: Mapping[str, Mapping[str, pa.Table]]) -> Commit:
+    def commit(
+        self, changes: Mapping[str, Mapping[str, pa.Table]], *, strict: bool = False
+    ) -> Commit:
         """Apply rows to insert and to delete to tables, as one version.
 
         `{"orders": {"insert": rows, "delete": rows}}`; deletes name rows in full, or by primary
-        key. Nothing is applied if anything does not fit.
+        key. Nothing is applied if anything does not fit. A view that cannot follow is marked as
+        failed and the others go on; with `strict`, nothing is applied and its error is raised.
         """
-        began = time.perf_counter()
-        with self._mutex, self._version() as version:
+        phases = Phases()
+        with Timer(phases, "apply") as timer, self.versions.version() as version:
             tables: dict[str, pa.Table] = {}
             for name, sides in changes.items():
                 relation = self.relation_named(name, "table")
@@ -185,267 +159,239 @@ class Engine:
                 change = relation.state.apply(sides.get("insert"), sides.get("delete"))
                 if change.num_rows:
                     tables[relation.name] = change
-            views = self._maintain(tables)
+            maintained = self.maintain(tables, version, frozenset(), strict)
+            record = None
             if tables:
-                self._persist(version, {*tables, *views})
-        return Commit(self.version, (time.perf_counter() - began) * 1e3, views)
+                record = self.persist(version, "commit", phases, timer, tables, maintained)
+        return self.committed(record, phases, maintained)
 
-    def _maintain(self, tables: Mapping[str, pa.Table]) -> dict[str, ViewChange]:
-        changes = dict(tables)
-        views: dict[str, ViewChange] = {}
-        for relation in self._relations.values():
-            view = relation.state
-            if not isinstance(view, View) or not view.dataflow.relations & changes.keys():
-                continue
-            began = time.perf_counter()
-            change = view.apply(changes)
-            if change.num_rows:
-                changes[relation.name] = change
-            weight = weights(change)
-            views[relation.name] = ViewChange(
-                int(weight[weight > 0].sum()),
-                int(-weight[weight < 0].sum()),
-                (time.perf_counter() - began) * 1e3,
-            )
-        return views
+    def advance(
+        self, batches: Mapping[str, MicroBatch], refresh: frozenset[str] | set[str], read_ms: float
+    ) -> dict[str, Exception]:
+        """Take micro-batches of sources in and refresh views, as one version.
+
+        Returns the sources whose batch was refused, and why.
+        """
+        phases = Phases(read=read_ms)
+        with Timer(phases, "apply") as timer, self.versions.version() as version:
+            intake = take_in(self.versions, batches, version)
+            maintained = self.maintain(intake.changes, version, refresh, False)
+            record = None
+            if intake.reads or maintained.touched:
+                record = self.persist(
+                    version, "stream", phases, timer, intake.changes, maintained, intake.reads
+                )
+        self.committed(record, phases, maintained)
+        return intake.failures
+
+    def maintain(
+        self,
+        changes: Mapping[str, pa.Table],
+        version: int,
+        refresh: frozenset[str] | set[str],
+        strict: bool,
+    ) -> Maintained:
+        """Let the views follow that every commit brings up to date, and those to refresh."""
+        return maintain(
+            self.relations,
+            changes,
+            version,
+            due=lambda relation: relation.follows_updates or relation.name in refresh,
+            strict=strict,
+        )
+
+    def persist(
+        self,
+        version: int,
+        reason: str,
+        phases: Phases,
+        timer: Timer,
+        changes: Iterable[str],
+        maintained: Maintained,
+        reads: Mapping[str, SourceRead] | None = None,
+    ) -> Record:
+        """Make a version durable together with the record of what it did."""
+        timer.next("commit")
+        record = record_of(version, reason, phases, maintained, self.relations, reads)
+        changed = {*changes, *maintained.changes}
+        body = record.body(self.history.last)
+        self.versions.persist(version, changed, maintained.changes, body)
+        return record
+
+    def committed(self, record: Record | None, phases: Phases, maintained: Maintained) -> Commit:
+        """Tell what a version did, after it is there."""
+        if record is not None:
+            self.history.committed(record, self.versions.store.manifest, phases.commit)
+            self._tell(record)
+            for name, failure in maintained.failed.items():
+                what = error(
+                    "INCR_VIEW_FAILED",
+                    name=name,
+                    version=self.relation_named(name, "view").maintained,
+                    failure=str(failure).split("\n")[0],
+                )
+                warnings.warn(str(what), RuntimeWarning, stacklevel=3)
+        return Commit(self.version, phases.total, maintained.views, maintained.failed)
+
+    def _tell(self, record: Record) -> None:
+        self.history.tell(record)
+        for subscription in list(self.subscriptions):
+            subscription.deliver()
+
+    def on_progress(self, listener: Listener) -> Callable[[], None]:
+        """Call a listener with one JSON text per commit; returns what ends that."""
+        self.history.listeners.append(listener)
+        return lambda: self.history.listeners.remove(listener)
 
     # Definitions
 
-    def create_table(self, definition: TableDefinition) -> None:
-        with self._mutex, self._version() as version:
-            table = Table(definition)
-            relation = Relation(definition.name, table, None, definition.schema)
-            self._add(relation, version)
-            self._persist(version, {relation.name})
-        self.on_relations()
-
     def compile(self, statement: CreateView) -> tuple[Compiled, SparkAnalysis]:
         """The plan of a view that may be created."""
-        analysis = SparkAnalysis(self.spark)
-        names = tuple(column.name for column in statement.columns)
-        return compile_query(statement.query_text, names, self, analysis), analysis
+        return definitions.compile_view(self, statement)
+
+    def create_table(self, definition: TableDefinition) -> None:
+        definitions.create_table(self, definition)
+        self.on_relations()
 
     def create_view(self, statement: CreateView, text: str) -> None:
-        """Create a view and fill it from the tables that hold data."""
-        compiled, analysis = self.compile(statement)
-        with self._mutex, self._version() as version:
-            if statement.or_replace and self.find(statement.name) is not None:
-                self._remove(self.relation_named(statement.name, "view"))
-            view = View(compiled.plan, compiled.schema, analysis)
-            stored = StoredView(
-                text,
-                statement,
-                compiled.schema,
-                analysis.memory,
-                analysis.confs,
-                self._statics(compiled),
-                plan_fingerprint(compiled.plan),
-            )
-            relation = Relation(statement.name, view, stored, compiled.schema)
-            self._add(relation, version)
-            self._fill(relation)
-            self._persist(version, {relation.name})
+        """Create a view and fill it from the relations that hold data."""
+        definitions.create_view(self, statement, text)
         self.on_relations()
 
-    def refresh_view(self, name: str) -> None:
-        """Rebuild a view from what it reads."""
-        with self._mutex, self._version() as version:
-            relation = self.relation_named(name, "view")
-            assert isinstance(relation.state, View)
-            evaluator = relation.state.dataflow.evaluator
-            relation.state = View(relation.state.dataflow.plan, relation.schema, evaluator)
-            for arrangement in relation.arrangements.values():
-                arrangement.begin(version)
-            self._fill(relation)
-            self._persist(version, {relation.name})
+    def create_source(self, definition: SourceDefinition, or_replace: bool = False) -> str:
+        """Create a source, or add columns to one that is there; says which."""
+        if is_local(definition):
+            FileStream(self.spark, definition, {})  # its path and options are in order
+        self.runner.halt(definition.name)
+        done = definitions.create_source(self, definition, or_replace)
+        self.runner.forget(definition.name)
+        self.on_relations()
+        return done
+
+    def stream(
+        self,
+        name: str,
+        frame: DataFrame,
+        *,
+        deletes: DataFrame | None = None,
+        changes: str = "",
+        key: Sequence[str] = (),
+        sequence_by: str | None = None,
+        on_error: str = "FAIL",
+    ) -> None:
+        """Feed a source by a DataFrame of Structured Streaming; the source is created if need be.
+
+        `changes` is the text of a CHANGES clause; `deletes` is a second stream whose rows leave.
+        After a restart the same call attaches the stream again, where it stopped.
+        """
+        attach_stream(self, name, frame, deletes, changes, tuple(key), sequence_by, on_error)
 
     def drop(self, name: str, kind: str, cascade: bool = False) -> list[str]:
-        """Drop a table or view, and with `cascade` the views that read it; returns what went."""
-        with self._mutex, self._version() as version:
-            relation = self.relation_named(name, kind)
-            readers = self._readers(relation)
-            if readers and not cascade:
-                names = ", ".join(r.name for r in readers)
-                raise error("INCR_RELATION_IN_USE", name=relation.name, readers=names)
-            dropped = [*reversed(readers), relation]
-            for gone in dropped:
-                del self._relations[folded(gone.name)]
-            self._persist(version, set())
+        """Drop a relation, and with `cascade` the views that read it; returns what went."""
+        dropped = definitions.drop(self, name, kind, cascade)
+        for gone in dropped:
+            self.runner.forget(gone)
+            self.subscriptions = [s for s in self.subscriptions if s.name != gone]
         self.on_relations()
-        return [gone.name for gone in dropped]
+        return dropped
 
     def replace_statement(self, relation: Relation, stored: StoredView) -> None:
         """Store a view's statement with other properties; its query stays."""
-        with self._mutex, self._version() as version:
+        with self.versions.version() as version:
             relation.stored = stored
-            self._persist(version, set())
+            self.versions.persist(version, set())
 
-    def _readers(self, relation: Relation) -> list[Relation]:
-        """The views that read a relation, directly or not, in order of creation."""
-        names = {relation.name}
-        result = []
-        for other in self._relations.values():
-            if isinstance(other.state, View) and other.state.dataflow.relations & names:
-                names.add(other.name)
-                result.append(other)
-        return result
+    # Maintenance
 
-    def _remove(self, relation: Relation) -> None:
-        if readers := self._readers(relation):
-            names = ", ".join(r.name for r in readers)
-            raise error("INCR_RELATION_IN_USE", name=relation.name, readers=names)
-        del self._relations[folded(relation.name)]
+    def refresh(self, name: str) -> list[str]:
+        """Bring a view up to date with all that its sources hold now; says what is to be known."""
+        relation = self.relation_named(name, "view")
+        if relation.damaged:
+            raise error("INCR_VIEW_DAMAGED", name=relation.name, what=relation.failure)
+        self.runner.available(self._sources_of(relation))
+        phases = Phases()
+        lags = bool(relation.pending) or relation.status is not Status.ACTIVE
+        with Timer(phases, "apply") as timer, self.versions.version() as version:
+            maintained = self.maintain({}, version, {relation.name}, True)
+            record = None
+            if lags:
+                record = self.persist(version, "refresh", phases, timer, {}, maintained)
+        self.committed(record, phases, maintained)
+        return self._changed_statics(relation)
 
-    def _add(self, relation: Relation, version: int) -> None:
-        if folded(relation.name) in self._relations:
-            raise error("INCR_RELATION_EXISTS", name=relation.name)
-        self._relations[folded(relation.name)] = relation
-        for arrangement in relation.arrangements.values():
-            arrangement.begin(version)
+    def refresh_view(self, name: str) -> None:
+        """Rebuild a view from what it reads."""
+        definitions.rebuild_view(self, name)
 
-    def _fill(self, relation: Relation) -> None:
-        """Feed a view with all rows of what it reads, in chunks, by the operators of any batch."""
-        assert isinstance(relation.state, View)
-        sources: list[tuple[str, pa.Table]] = []
-        for name in sorted(relation.state.dataflow.relations):
-            known = self.find(name)
-            rows = known.contents.changes() if known else read_static(self.spark, name)
-            sources.append((name, rows))
-        total = sum(rows.num_rows for _, rows in sources)
-        done, start = 0, True
-        for name, rows in sources:
-            for chunk in chunks(rows, CHUNK_ROWS):
-                relation.state.apply({name: chunk}, start)
-                done, start = done + chunk.num_rows, False
-                self.on_progress(relation.name, done, total)
-        if start:
-            relation.state.apply({}, True)
+    def refresh_source(self, name: str, full: bool = False) -> None:
+        """Read what a source holds now; with `full`, forget it first and read it from its start."""
+        relation = self.relation_named(name, "source")
+        if full:
+            self.runner.halt(relation.name)
+            definitions.rebuild_source(self, relation)
+            self.runner.rewind(relation)
+        self.runner.attached(relation)
+        self.runner.available([relation.name])
 
-    # Catalog, as plans see it
+    def suspend(self, name: str) -> None:
+        """Leave a view as it is until it is resumed; what it misses is kept."""
+        relation = self.relation_named(name, "view")
+        with self.versions.version() as version:
+            relation.status = Status.SUSPENDED
+            self.versions.persist(version, set())
 
-    def relation(self, parts: tuple[str, ...]) -> Known | None:
-        """The relation that a query names: one of the engine's, or a static table of Spark."""
-        found = self.find(join_name(parts))
-        if found is not None:
-            return found.known
-        schema = static_schema(self.spark, parts)
-        return None if schema is None else Known(join_name(parts), schema)
+    def resume(self, name: str) -> None:
+        """Maintain a suspended or failed view again, beginning with what it has missed."""
+        self.refresh(name)
 
-    def _statics(self, compiled: Compiled) -> dict[str, Schema]:
-        """The tables of Spark that a query reads."""
-        result = {}
-        for name in compiled.relations:
-            if self.find(name) is None:
-                schema = static_schema(self.spark, name_parts(name))
-                assert schema is not None
-                result[name] = schema
-        return result
+    def _sources_of(self, relation: Relation) -> list[str]:
+        """The sources below a view."""
+        names, found = set(relation.reads), []
+        for other in reversed(self.relations):
+            if other.name in names:
+                names |= other.reads
+                if isinstance(other.state, Source):
+                    found.append(other.name)
+        return found
 
-    # Versions
+    def _changed_statics(self, relation: Relation) -> list[str]:
+        assert relation.stored is not None
+        notes = []
+        for name, static in relation.stored.statics.items():
+            now = static_fingerprint(self.spark, name)
+            if now != static.fingerprint:
+                what = "is no longer there" if now == GONE else "has changed since it was read"
+                notes.append(f"static table {name} {what}; REFRESH ... FULL reads it anew")
+        return notes
 
-    @contextmanager
-    def _version(self) -> Iterator[int]:
-        """Make the next version; after any failure everything is as it was."""
-        version = self.version + 1
-        relations = dict(self._relations)
-        for relation in relations.values():
-            for arrangement in relation.arrangements.values():
-                arrangement.begin(version)
-        states = {name: (r.state, r.stored) for name, r in relations.items()}
-        try:
-            yield version
-        except BaseException:
-            self._relations = relations
-            for name, relation in relations.items():
-                relation.state, relation.stored = states[name]
-                for arrangement in relation.arrangements.values():
-                    arrangement.rollback(version - 1)
-            self._entries.failed()
-            raise
-        self._entries.committed(self._arrangements())
-        for relation in self._relations.values():
-            if relation.name in self._changed:
-                relation.changed = version
-            relation.publish()
-        self._changed = set()
+    # Streams
 
-    def _arrangements(self) -> list[Arrangement]:
-        return [a for r in self._relations.values() for a in r.arrangements.values()]
+    def start(self, interval: float = 0.1) -> None:
+        """Read the sources as rows arrive, and refresh views on their schedule, in a thread."""
+        self.runner.start(interval)
 
-    def _persist(self, version: int, changed: set[str]) -> None:
-        with self._store.begin() as transaction:
-            self._entries.move(transaction.carry(self._store.mostly_dead()))
-            body: dict[str, Any] = {
-                "relations": [
-                    _definition(r, version if r.name in changed else r.changed)
-                    for r in self._relations.values()
-                ],
-                "state": {
-                    r.name: {
-                        name: self._entries.save(arrangement, transaction)
-                        for name, arrangement in r.arrangements.items()
-                    }
-                    for r in self._relations.values()
-                },
-            }
-            transaction.commit(body)
-        self._changed = changed
+    def stop(self) -> None:
+        """Stop what `start` began, after the commit that is under way."""
+        self.runner.stop()
 
-    def _open(self) -> None:
-        """Rebuild tables and views from the last manifest; no data is computed anew."""
-        manifest = self._store.manifest
-        definitions: Definitions = read_definitions(manifest.body)
-        state: Mapping[str, Any] = manifest.body.get("state", {})  # type: ignore[assignment]
-        stale: list[Relation] = []
-        for item, changed in definitions:
-            if isinstance(item, TableDefinition):
-                relation = Relation(item.name, Table(item), None, item.schema, changed)
-            else:
-                analysis = SparkAnalysis(self.spark, item.memory, item.confs)
-                catalog = _StoredCatalog(self, item.statics)
-                plan = compile_plan(item.statement.query_text, catalog, analysis)
-                view = View(plan, item.schema, analysis)
-                relation = Relation(item.statement.name, view, item, item.schema, changed)
-                if plan_fingerprint(plan) != item.fingerprint:
-                    stale.append(relation)
-            self._relations[folded(relation.name)] = relation
-            if relation in stale:
-                continue
-            for name, arrangement in relation.arrangements.items():
-                arrangement.become(
-                    self._entries.load(
-                        arrangement.layout,
-                        manifest.version,
-                        state[relation.name][name],
-                        self._store,
-                    )
-                )
-            relation.publish()
-        for relation in stale:
-            self.on_progress(relation.name, 0, 0)
-            self.refresh_view(relation.name)
+    def process_available(self) -> int:
+        """Take in all that the sources hold now; returns the version after it."""
+        self.runner.available()
+        return self.version
 
-    def close(self) -> None:
-        self._store.close()
+    def await_version(self, version: int, timeout: float | None = None) -> bool:
+        """Wait until a version is committed; False if the time is over before.
+
+        If the engine was started and has ended by an error, that error is raised.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self.versions.wait(version, _step(until)):
+            if self.runner.dead and self.runner.failure is not None:
+                raise self.runner.failure
+            if until is not None and time.monotonic() >= until:
+                return False
+        return True
 
 
-@dataclass(frozen=True)
-class _StoredCatalog:
-    """The relations of a stored view: static tables are as they were when it was created."""
-
-    engine: Engine
-    statics: Mapping[str, Schema]
-
-    def relation(self, parts: tuple[str, ...]) -> Known | None:
-        name = join_name(parts)
-        if name in self.statics:
-            return Known(name, self.statics[name])
-        found = self.engine.find(name)
-        return None if found is None else found.known
-
-
-def _definition(relation: Relation, changed: int) -> dict[str, Any]:
-    if isinstance(relation.state, Table):
-        return write_table(relation.state.definition, changed)
-    assert relation.stored is not None
-    return write_view(relation.stored, changed)
+def _step(until: float | None) -> float:
+    return 1.0 if until is None else max(0.0, min(1.0, until - time.monotonic()))

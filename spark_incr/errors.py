@@ -72,6 +72,40 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_MERGE_CARDINALITY": Condition(
         "several source rows match one row of {table}", "Make the source unique on the condition."
     ),
+    # Sources
+    "INCR_SOURCE_ROW": Condition(
+        "source {source} brought a row that does not fit: {reason}",
+        "Repair or remove it; ON ERROR QUARANTINE sets such rows aside.",
+    ),
+    "INCR_SOURCE_UNSUPPORTED": Condition("source {source} cannot be read: {what}"),
+    "INCR_SOURCE_CHANGED": Condition(
+        "source {source} is not what it was: {what}", "Drop the source and create it anew."
+    ),
+    "INCR_SOURCE_FILE_CHANGED": Condition(
+        "source {source} has read {file}, which has changed since",
+        "Put each file into the directory once, whole; REFRESH INCREMENTAL SOURCE ... FULL reads "
+        "all files anew.",
+    ),
+    "INCR_SOURCE_OFFSETS": Condition(
+        "the checkpoint of source {source} is not the one that its rows came by",
+        "REFRESH INCREMENTAL SOURCE ... FULL reads the stream anew from its beginning.",
+    ),
+    "INCR_SOURCE_DETACHED": Condition(
+        "source {source} is fed by a stream that this process has not attached",
+        "Call engine.stream with its name and a frame first.",
+    ),
+    "INCR_VIEW_FAILED": Condition(
+        "view {name} has failed and shows version {version}: {failure}",
+        "Mend the cause, then REFRESH INCREMENTAL VIEW, or REFRESH ... FULL.",
+    ),
+    "INCR_VIEW_DAMAGED": Condition(
+        "the stored state of {name} is damaged: {what}",
+        "REFRESH INCREMENTAL VIEW (or SOURCE) ... FULL rebuilds it.",
+    ),
+    "INCR_VERSION_GONE": Condition(
+        "version {version} is not kept; versions {oldest} to {newest} are",
+        "Read a version that is kept; spark.incr.retainVersions says how many are.",
+    ),
     # Evaluation; the texts follow Spark's own conditions of the same name
     "ARITHMETIC_OVERFLOW": Condition("{what} overflow", "Use a wider type or the try_ function."),
     "BINARY_ARITHMETIC_OVERFLOW": Condition(

@@ -26,7 +26,7 @@ from tests.oracle import check
 from tests.recorded import write_example
 
 VARIANTS = ("plain", "colliding", "reopened", "late")
-_ENGINE = importlib.import_module("spark_incr.engine")  # the package's `engine` is a function
+_DEFINITIONS = importlib.import_module("spark_incr.definitions")
 _FEW_BITS = np.uint64(0x5 << 61 | 0x3)
 _MAGNITUDE = 1e8
 _ATTEMPTS = 40
@@ -44,7 +44,7 @@ def run(spark: SparkSession, given: Example, variant: str = "plain") -> None:
         if variant == "colliding":
             stack.enter_context(mock.patch.object(keys, "HASH_MASK", _FEW_BITS))
         if variant == "late":
-            stack.enter_context(mock.patch.object(_ENGINE, "CHUNK_ROWS", 2))
+            stack.enter_context(mock.patch.object(_DEFINITIONS, "CHUNK_ROWS", 2))
         for count in range(len(given.batches), 0, -1):
             # A batch that failed, here and in Spark, is not there to be undone.
             with contextlib.suppress(_NotThereError):

@@ -260,7 +260,7 @@ class _Run:
         label = f"batch {len(self.steps)}"
         expected = self.recomputation(changed) if self.created else None
         try:
-            self.engine.commit(rows)
+            self.engine.commit(rows, strict=True)
         except (IncrementalError, PySparkException) as failure:
             if expected is None:
                 raise

@@ -539,7 +539,7 @@ def test_static_tables(spark: SparkSession) -> None:
 def test_views_created_over_rows_that_are_there(
     spark: SparkSession, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_module("spark_incr.engine"), "CHUNK_ROWS", 2)
+    monkeypatch.setattr(import_module("spark_incr.definitions"), "CHUNK_ROWS", 2)
     batches = life("t", T_ROWS)
     both = [together(a, b) for a, b in zip(batches, life("u", U_ROWS), strict=True)]
     check(

@@ -68,11 +68,13 @@ from spark_incr.sql.dialect import position_of, print_sql
 
 @dataclass(frozen=True)
 class Known:
-    """A relation: the engine's name for it, its columns, and those that are unique together."""
+    """A relation: the engine's name for it, its columns, those that are unique together, and
+    whether rows only ever come."""
 
     name: str
     schema: Schema
     unique: tuple[str, ...] = ()
+    append_only: bool = False
 
 
 class Catalog(Protocol):
@@ -193,7 +195,7 @@ class Builder:
             )
         columns = tuple(f.name for f in known.schema)
         renamed = tuple(Field(self.names.fresh(f.name), f.type) for f in known.schema)
-        scan = Scan(renamed, known.name, columns, known.unique)
+        scan = Scan(renamed, known.name, columns, known.unique, known.append_only)
         return scan, _scope_of(table, _Built(scan, columns), parts)
 
     def _from(self, select: exp.Select, ctes: _Ctes) -> tuple[Node, Scope]:

@@ -47,8 +47,8 @@ def tier_of(node: Node) -> str:
     if isinstance(node, Limit):
         return "head"
     if isinstance(node, AggregateStage):
-        if not node.multisets:
-            return "homomorphic"
+        if node.tier == "homomorphic":
+            return "homomorphic (rows never leave)" if node.multisets else "homomorphic"
         reasons = sorted({d.function for d in node.derived})
         distinct = {a.multiset for a in node.accumulators if a.multiset}
         return f"multiset ({', '.join([*reasons, *(['distinct'] if distinct else [])])} without inverse)"
@@ -164,7 +164,8 @@ def _details(node: Node) -> list[tuple[str, str]]:
         for m in node.multisets:
             condition = [f"where {m.condition}"] if m.condition else []
             grouped = ["with -0.0 as 0.0"] if m.grouped else []
-            text = " ".join([f"{m.name}: {', '.join(m.values)}", *condition, *grouped])
+            forgotten = [] if m.kept else ["of the batch alone"]
+            text = " ".join([f"{m.name}: {', '.join(m.values)}", *condition, *grouped, *forgotten])
             result.append(("multiset", text))
         for d in node.derived:
             constants = "".join(f", {p}" for p in d.parameters)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_incr.plan.nodes import Aggregate, Filter, Join, JoinKind, Node, Project, Scan
+from spark_incr.plan.nodes import (
+    Aggregate,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    UnionAll,
+)
 from spark_incr.plan.stages import AggregateStage
 
 
@@ -35,6 +45,20 @@ def unique_keys(node: Node) -> frozenset[frozenset[str]]:
         if node.kind is JoinKind.INNER:
             return frozenset(a | b for a in unique_keys(node.left) for b in unique_keys(node.right))
     return frozenset()
+
+
+def append_only(node: Node) -> bool:
+    """Whether no row of the node ever leaves, whatever happens to the relations."""
+    if isinstance(node, Scan):
+        return node.append_only
+    if isinstance(node, (Filter, Project, Generate)):
+        return append_only(node.input)
+    if isinstance(node, UnionAll):
+        return all(append_only(child) for child in node.inputs)
+    if isinstance(node, Join):
+        inner = node.kind is JoinKind.INNER
+        return inner and append_only(node.left) and append_only(node.right)
+    return False
 
 
 def determines(node: Node, keys: tuple[str, ...], name: str) -> bool:

@@ -45,12 +45,14 @@ class Node:
 class Scan(Node):
     """The rows of a named relation; `columns` are its columns in the order of the schema.
 
-    `unique` are columns of the relation that no two of its rows agree on, if there are such.
+    `unique` are columns of the relation that no two of its rows agree on, if there are such. Of
+    an `append_only` relation no row ever leaves.
     """
 
     relation: str
     columns: tuple[str, ...]
     unique: tuple[str, ...] = ()
+    append_only: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,16 @@ class Accumulator:
 class Multiset:
     """The values of some columns with their weights; where `condition` is given, only its rows.
 
-    In a `grouped` one, values that GROUP BY takes for one are one: -0.0 is 0.0, at any depth.
+    In a `grouped` one, values that GROUP BY takes for one are one: -0.0 is 0.0, at any depth. One
+    that is not `kept` is needed for the values of a batch alone: of rows that never leave, the
+    extreme so far tells the next.
     """
 
     name: str
     values: tuple[str, ...]
     condition: str | None = None
     grouped: bool = False
+    kept: bool = True
 
 
 @dataclass(frozen=True)
@@ -82,4 +85,4 @@ class AggregateStage(Unary):
 
     @property
     def tier(self) -> str:
-        return "multiset" if self.multisets else "homomorphic"
+        return "multiset" if any(m.kept for m in self.multisets) else "homomorphic"

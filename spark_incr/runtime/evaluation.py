@@ -16,6 +16,7 @@ from sqlglot import exp
 from spark_incr.plan.nodes import column, columns_in
 from spark_incr.plan.syntax import transformed
 from spark_incr.plan.types import Field, Schema, arrow_type
+from spark_incr.runtime.clock import evaluating
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Evaluate, Settings, compile_expression, subexpressions
 from spark_incr.sql.dialect import print_sql
@@ -64,6 +65,7 @@ def compile_columns(
     needed = sorted({name for e in expressions for name in columns_in(e)})
     spark_needs = sorted({name for i in by_spark for name in columns_in(expressions[i])})
 
+    @evaluating()
     def compute(rows: pa.Table) -> list[pa.Array]:
         columns = {name: single(rows.column(name)) for name in needed}
         results: dict[int, pa.Array] = {}

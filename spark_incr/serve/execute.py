@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,30 +13,47 @@ from spark_incr.errors import IncrementalError, Position, error
 from spark_incr.plan.explain import explain_plan
 from spark_incr.plan.nodes import Node
 from spark_incr.plan.texts import stage_texts
-from spark_incr.plan.types import Field, arrow_type, type_text
-from spark_incr.runtime.tables import Table, TableDefinition
+from spark_incr.plan.types import Field, arrow_type
+from spark_incr.relation import Status
+from spark_incr.runtime.tables import TableDefinition
 from spark_incr.runtime.views import View
+from spark_incr.serve.describe import (
+    Row,
+    describe,
+    show_history,
+    show_sources,
+    show_tables,
+    show_views,
+    statement_of,
+)
+from spark_incr.sources.create import source_definition
 from spark_incr.sql.show_create import show_create
 from spark_incr.sql.statements import (
     AlterView,
+    CreateSource,
     CreateTable,
     CreateView,
     Describe,
+    DescribeHistory,
     Drop,
     Explain,
     ExplainCreate,
     ExplainMode,
+    Kind,
     Refresh,
+    Resume,
     SetPolicy,
     SetProperties,
+    SetTrigger,
     ShowCreate,
+    ShowSources,
     ShowTables,
     ShowViews,
     Statement,
+    Suspend,
+    Trigger,
     TriggerKind,
 )
-
-Row = Sequence[str | int | None]
 
 
 def execute(engine: Engine, spark: SparkSession, statement: Statement, text: str) -> DataFrame:
@@ -73,24 +89,26 @@ def _result(
                 return ["status"], [[f"{word} {name} does not exist"]]
             gone = engine.drop(name, word, cascade)
             return ["status"], [[f"dropped {dropped}"] for dropped in gone]
-        case Refresh(name, full):
-            relation = engine.relation_named(name, "view")
-            if full:
-                engine.refresh_view(name)
-                return ["status"], [[f"rebuilt {relation.name}"]]
-            return ["status"], [[f"{relation.name} is up to date at version {engine.version}"]]
+        case CreateSource():
+            return ["status"], [[_create_source(engine, spark, statement)]]
+        case Refresh():
+            return ["status"], [[line] for line in _refresh(engine, statement)]
         case ShowViews(like):
-            return _show_views(engine, like)
+            return show_views(engine, like)
         case ShowTables(like):
-            return _show_tables(engine, like)
+            return show_tables(engine, like)
+        case ShowSources(like):
+            return show_sources(engine, like)
         case ShowCreate(kind, name):
             relation = engine.relation_named(name, kind.value.lower())
-            return ["statement"], [[_statement(relation)]]
+            return ["statement"], [[statement_of(relation)]]
         case Describe(kind, name, extended):
-            return _describe(engine, engine.relation_named(name, kind.value.lower()), extended)
+            return describe(engine, engine.relation_named(name, kind.value.lower()), extended)
+        case DescribeHistory(name):
+            return show_history(engine, engine.relation_named(name, "view"))
         case AlterView():
             return ["status"], [[_alter(engine, statement)]]
-    raise error("INCR_UNSUPPORTED", what=f"the statement {type(statement).__name__}")
+    raise AssertionError(f"no execution of {type(statement).__name__}")
 
 
 class _Positioned:
@@ -138,10 +156,35 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
 def _create_view(engine: Engine, statement: CreateView) -> str:
     if statement.if_not_exists and engine.find(statement.name) is not None:
         return f"{statement.name} already exists"
-    if statement.trigger.kind is not TriggerKind.ON_UPDATE:
-        raise error("INCR_UNSUPPORTED", what=f"the trigger {statement.trigger.kind.value}")
     engine.create_view(statement, show_create(_canonical(statement)))
-    return f"created view {statement.name}"
+    return f"created view {statement.name}{_note(statement.trigger)}"
+
+
+def _note(trigger: Trigger) -> str:
+    """Who refreshes the view, where not every commit does."""
+    if trigger.kind is TriggerKind.SCHEDULE:
+        return "; its schedule runs while the engine does (engine.start())"
+    if trigger.kind is TriggerKind.MANUAL:
+        return "; REFRESH INCREMENTAL VIEW brings it up to date"
+    return ""
+
+
+def _create_source(engine: Engine, spark: SparkSession, statement: CreateSource) -> str:
+    if statement.if_not_exists and engine.find(statement.name) is not None:
+        return f"{statement.name} already exists"
+    return engine.create_source(source_definition(spark, statement), statement.or_replace)
+
+
+def _refresh(engine: Engine, statement: Refresh) -> list[str]:
+    name = engine.relation_named(statement.name, statement.kind.value.lower()).name
+    if statement.kind is Kind.SOURCE:
+        engine.refresh_source(name, statement.full)
+        return [f"{name} is read up to version {engine.version}"]
+    if statement.full:
+        engine.refresh_view(name)
+        return [f"rebuilt {name}"]
+    notes = engine.refresh(name)
+    return [f"{name} is up to date at version {engine.version}", *notes]
 
 
 def _canonical(statement: CreateView) -> CreateView:
@@ -153,6 +196,14 @@ def _alter(engine: Engine, statement: AlterView) -> str:
     stored = relation.stored
     assert stored is not None
     match statement.action:
+        case Suspend():
+            engine.suspend(relation.name)
+            return f"suspended view {relation.name}"
+        case Resume():
+            engine.resume(relation.name)
+            return f"resumed view {relation.name} at version {engine.version}"
+        case SetTrigger(trigger):
+            changed = replace(stored.statement, trigger=trigger)
         case SetPolicy(policy):
             changed = replace(stored.statement, policy=policy)
         case SetProperties(properties):
@@ -163,8 +214,10 @@ def _alter(engine: Engine, statement: AlterView) -> str:
                 "INCR_UNSUPPORTED", what=f"ALTER ... {type(statement.action).__name__.upper()}"
             )
     text = show_create(changed)
+    if changed.trigger != stored.statement.trigger and relation.status is Status.ACTIVE:
+        engine.refresh(relation.name)
     engine.replace_statement(relation, replace(stored, text=text, statement=changed))
-    return f"altered view {relation.name}"
+    return f"altered view {relation.name}{_note(changed.trigger)}"
 
 
 def _plan(relation: Relation) -> Node:
@@ -196,71 +249,3 @@ def _explained(plan: Node, mode: ExplainMode, relation: Relation | None) -> str:
 
 def _lines(text: str) -> list[Row]:
     return [[line] for line in text.split("\n")]
-
-
-def _matches(name: str, like: str | None) -> bool:
-    if like is None:
-        return True
-    pattern = re.escape(like.lower()).replace("%", ".*").replace("_", ".").replace(r"\*", ".*")
-    return re.fullmatch(pattern, name.lower()) is not None
-
-
-def _show_views(engine: Engine, like: str | None) -> tuple[Sequence[str], list[Row]]:
-    rows: list[Row] = []
-    for relation in engine.relations:
-        if isinstance(relation.state, View) and _matches(relation.name, like):
-            assert relation.stored is not None
-            reads = ", ".join(sorted(relation.state.dataflow.relations))
-            snapshot = relation.contents.snapshot
-            policy = relation.stored.statement.policy.value
-            rows.append([relation.name, reads, policy, snapshot.count(), relation.changed])
-    return ["view", "reads", "refresh_policy", "rows", "last_changed_version"], rows
-
-
-def _show_tables(engine: Engine, like: str | None) -> tuple[Sequence[str], list[Row]]:
-    rows: list[Row] = []
-    for relation in engine.relations:
-        if isinstance(relation.state, Table) and _matches(relation.name, like):
-            key = ", ".join(relation.state.definition.primary_key)
-            rows.append([relation.name, key, relation.contents.snapshot.count(), relation.changed])
-    return ["table", "primary_key", "rows", "last_changed_version"], rows
-
-
-def _statement(relation: Relation) -> str:
-    if isinstance(relation.state, Table):
-        return relation.state.definition.statement
-    assert relation.stored is not None
-    return relation.stored.text
-
-
-def _describe(
-    engine: Engine, relation: Relation, extended: bool
-) -> tuple[Sequence[str], list[Row]]:
-    rows: list[Row] = [[f.name, type_text(f.type), None] for f in relation.schema]
-    if extended:
-        state = sum(a.snapshot().nbytes() for a in relation.arrangements.values())
-        facts: list[tuple[str, object]] = [
-            ("Name", relation.name),
-            (
-                "Type",
-                "INCREMENTAL TABLE" if isinstance(relation.state, Table) else "INCREMENTAL VIEW",
-            ),
-            ("Distinct rows", relation.contents.snapshot.count()),
-            ("State bytes", state),
-            ("Last changed version", relation.changed),
-            ("Engine version", engine.version),
-            ("State directory", engine.path),
-        ]
-        if relation.stored is not None:
-            assert isinstance(relation.state, View)
-            statement = relation.stored.statement
-            facts += [
-                ("Refresh policy", statement.policy.value),
-                ("Reads", ", ".join(sorted(relation.state.dataflow.relations))),
-                ("Comment", statement.comment or ""),
-                ("Properties", ", ".join(f"{k}={v}" for k, v in statement.properties)),
-                ("Query", statement.query_text),
-            ]
-        rows += [["", None, None], ["# Detailed information", None, None]]
-        rows += [[label, str(value), None] for label, value in facts]
-    return ["col_name", "data_type", "comment"], rows

@@ -23,6 +23,7 @@ from spark_incr.progress import show_progress
 from spark_incr.runtime.tables import Table
 from spark_incr.serve.execute import execute
 from spark_incr.serve.relations import Relations
+from spark_incr.serve.versioned import VersionedNames
 from spark_incr.sources.dml import change_of, target_of
 from spark_incr.sources.row_change import Target
 from spark_incr.sql.parse import parse_statement
@@ -46,8 +47,9 @@ class Door:
         self.spark_sql = spark.sql
         self.spark_table = spark.table
         self.relations = Relations(spark, engine.path / "snapshots")
+        self.versioned = VersionedNames(engine, self.relations)
         engine.on_relations = self.declare
-        engine.on_progress = show_progress
+        engine.on_fill = show_progress
         self.declare()
 
     def declare(self) -> None:
@@ -74,7 +76,7 @@ class Door:
             if not isinstance(relation.state, Table):
                 raise error(
                     "INCR_UNSUPPORTED",
-                    what=f"a change of the view {relation.name}",
+                    what=f"a change of the {relation.kind} {relation.name}",
                     hint="Change the tables that it reads.",
                 )
             definition = relation.state.definition
@@ -84,7 +86,7 @@ class Door:
             change = change_of(self.spark, text, target, args)
             self.engine.commit({relation.name: {"insert": change.insert, "delete": change.delete}})
             return self.spark.createDataFrame([tuple(change.counts.values())], list(change.counts))
-        return self.spark_sql(text, args, **kwargs)
+        return self.spark_sql(self.versioned.resolve(text), args, **kwargs)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803, the name is Spark's
         self.relations.refresh(self.relations.mentioned(tableName))

@@ -1,15 +1,27 @@
-"""Static tables of Spark as invariant inputs: read once, when a view that reads them is filled."""
+"""Static tables of Spark as invariant inputs: read once, when a view that reads them is filled.
+
+A fingerprint is taken before the rows are read: of the files, where a table is files alone, and of
+the rows otherwise. A refresh compares it, so a table that was not invariant after all is noticed.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.plan.types import Field, Schema, arrow_schema
 from spark_incr.runtime.changes import inserted
+from spark_incr.runtime.columns import single
+from spark_incr.runtime.keys import hash_columns
 from spark_incr.sql.dialect import quoted
 from spark_incr.sql.names import quote_name
+
+GONE = "gone"
 
 
 def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
@@ -23,8 +35,39 @@ def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
 
 def read_static(spark: SparkSession, name: str) -> pa.Table:
     """The rows of a table that Spark knows, as a change batch."""
-    frame = spark.table(quote_name(name))
-    schema = tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
-    rows = frame.toArrow()
-    arrow = arrow_schema(schema)
-    return inserted(pa.Table.from_arrays(rows.columns, names=arrow.names).cast(arrow))
+    return inserted(_rows(spark.table(quote_name(name))))
+
+
+def static_fingerprint(spark: SparkSession, name: str) -> str:
+    """What changes when the table does; `GONE` if there is none."""
+    try:
+        frame = spark.table(quote_name(name))
+        files = _files(spark, frame)
+        if files:
+            return "files:" + hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()[:16]
+        rows = _rows(frame)
+    except PySparkException:
+        return GONE
+    columns = [single(column) for column in rows.columns]
+    total = int(np.sum(hash_columns(columns, rows.num_rows), dtype=np.uint64))
+    return f"rows:{rows.num_rows}:{total:016x}"
+
+
+def _rows(frame: DataFrame) -> pa.Table:
+    schema = arrow_schema(tuple(Field(f.name, f.dataType) for f in frame.schema.fields))
+    return pa.Table.from_arrays(frame.toArrow().columns, names=schema.names).cast(schema)
+
+
+def _files(spark: SparkSession, frame: DataFrame) -> list[str]:
+    """Name, size and time of every file, if the table reads nothing but files."""
+    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
+    if not all("Relation " in leaves.apply(i).toString() for i in range(leaves.size())):
+        return []
+    jvm: Any = spark._jvm
+    conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
+    result = []
+    for url in frame.inputFiles():
+        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
+        status = path.getFileSystem(conf).getFileStatus(path)
+        result.append(f"{url} {status.getLen()} {status.getModificationTime()}")
+    return result

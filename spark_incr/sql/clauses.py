@@ -215,7 +215,7 @@ def change_clause(cursor: Cursor) -> Changes:
     """How a stream tells deletes, in parentheses.
 
     `OP column, DELETE WHEN 'd' [OR 'x' ...]`, `WEIGHT column`, `DELETES FROM 'path'`,
-    `CHANGE FEED`, or `DEBEZIUM`.
+    `CHANGE FEED`, or `DEBEZIUM [FLATTENED]`.
     """
     cursor.expect("(")
     if cursor.take("OP"):
@@ -234,7 +234,9 @@ def change_clause(cursor: Cursor) -> Changes:
         cursor.expect("FEED")
         changes = Changes(ChangeKind.FEED)
     elif cursor.take("DEBEZIUM"):
-        changes = Changes(ChangeKind.DEBEZIUM)
+        flattened = cursor.take("FLATTENED")
+        kind = ChangeKind.DEBEZIUM_FLATTENED if flattened else ChangeKind.DEBEZIUM
+        changes = Changes(kind)
     else:
         raise cursor.expected("OP, WEIGHT, DELETES FROM, CHANGE FEED or DEBEZIUM")
     cursor.expect(")")

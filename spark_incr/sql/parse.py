@@ -111,8 +111,11 @@ def _statement(cursor: Cursor) -> Statement:
     if verb == "DROP":
         return _drop(cursor)
     if verb == "REFRESH":
-        cursor.expect("INCREMENTAL", "VIEW")
-        return Refresh(cursor.name("the name of a view"), cursor.take("FULL"))
+        cursor.expect("INCREMENTAL")
+        kind = cursor.choose({kind.value: kind for kind in (Kind.VIEW, Kind.SOURCE)})
+        return Refresh(
+            cursor.name(f"the name of a {kind.value.lower()}"), cursor.take("FULL"), kind
+        )
     if verb == "ALTER":
         cursor.expect("INCREMENTAL", "VIEW")
         return AlterView(cursor.name("the name of a view"), _action(cursor))

@@ -49,7 +49,7 @@ def show_create(statement: Create) -> str:
         if statement.policy is not Policy.INCREMENTAL_STRICT:
             lines.append(f"REFRESH POLICY {statement.policy.value}")
         if statement.trigger.kind is not TriggerKind.ON_UPDATE:
-            lines.append(_trigger(statement.trigger))
+            lines.append(trigger_text(statement.trigger))
         lines.append(f"AS {statement.query_text}")
     return "\n".join(lines)
 
@@ -89,7 +89,7 @@ def _pairs(pairs: Properties) -> str:
     return f"({', '.join(f'{quote_string(k)} = {quote_string(v)}' for k, v in pairs)})"
 
 
-def _trigger(trigger: Trigger) -> str:
+def trigger_text(trigger: Trigger) -> str:
     if trigger.kind is not TriggerKind.SCHEDULE:
         return str(trigger.kind.value)
     plural = "" if trigger.every == 1 else "S"
@@ -119,4 +119,4 @@ def _changes(changes: Changes) -> str:
         return f"WEIGHT {quote(changes.column or '')}"
     if changes.kind is ChangeKind.DELETES:
         return f"DELETES FROM {quote_string(changes.deletes_path or '')}"
-    return "CHANGE FEED" if changes.kind is ChangeKind.FEED else "DEBEZIUM"
+    return "CHANGE FEED" if changes.kind is ChangeKind.FEED else changes.kind.value

@@ -112,6 +112,7 @@ class ChangeKind(Enum):
     DELETES = "DELETES"
     FEED = "FEED"
     DEBEZIUM = "DEBEZIUM"
+    DEBEZIUM_FLATTENED = "DEBEZIUM FLATTENED"
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Drop:
 class Refresh:
     name: str
     full: bool = False
+    kind: Kind = Kind.VIEW
 
 
 @dataclass(frozen=True)

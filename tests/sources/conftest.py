@@ -1,13 +1,17 @@
-"""Tables that the tests of DML change."""
+"""Tables that the tests of DML change, and engines with a directory to stream from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_incr.engine import Engine
+from spark_incr.serve.session import disable
 from spark_incr.sources.dml import Target
+from tests.sources.streams import opened
 from tests.sources.tables import Given, Row, Table, schema_of
 
 
@@ -33,3 +37,16 @@ def orders(given_table: Given) -> Table:
         (2, "b", None),
         (3, None, float("nan")),
     )
+
+
+@pytest.fixture
+def engine(spark: SparkSession, tmp_path: Path) -> Iterator[Engine]:
+    yield opened(spark, tmp_path / "state")
+    disable(spark)
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Path:
+    directory = tmp_path / "in"
+    directory.mkdir()
+    return directory

@@ -15,7 +15,7 @@ from sqlglot import exp
 from spark_incr.errors import error
 from spark_incr.plan.aggregates import AFFECTED, FUNCTIONS, MULTISET
 from spark_incr.plan.context import Context
-from spark_incr.plan.facts import determines
+from spark_incr.plan.facts import append_only, determines
 from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import RELATION, Aggregate, Call, Node, Project, Rederive, column
 from spark_incr.plan.stages import (
@@ -44,7 +44,7 @@ def maintain_aggregates(node: Node, context: Context) -> Node:
         splitter.input(),
         node.keys,
         tuple(splitter.accumulators.values()),
-        tuple(splitter.multisets.values()),
+        splitter.kept_multisets(),
         tuple(splitter.derived),
         answers,
         node.scalar,
@@ -184,6 +184,15 @@ class _Splitter:
             name = self.context.names.fresh("_".join(words))
             self.accumulators[accumulator] = replace(accumulator, name=name)
         return self.accumulators[accumulator]
+
+    def kept_multisets(self) -> tuple[Multiset, ...]:
+        """The multisets; not to be kept if only extremes of rows that never leave need them."""
+        multisets = tuple(self.multisets.values())
+        if not append_only(self.node.input):
+            return multisets
+        needed = {a.multiset for a in self.accumulators.values()}
+        needed |= {d.multiset for d in self.derived if d.function not in ("min", "max")}
+        return tuple(replace(m, kept=m.name in needed) for m in multisets)
 
     def _multiset(
         self, values: tuple[str, ...], condition: str | None, grouped: bool = False

@@ -98,7 +98,7 @@ class AggregateOperator:
             ]
         )
         self._groups = Arrangement(Layout(self.state_schema, stage.keys, stage.keys))
-        self._multisets = {m.name: Arrangement(self._layout(m)) for m in stage.multisets}
+        self._multisets = {m.name: Arrangement(self._layout(m)) for m in stage.multisets if m.kept}
         self.arrangements = {"groups": self._groups, **self._multisets}
 
     def _layout(self, multiset: Multiset) -> Layout:
@@ -233,6 +233,8 @@ class AggregateOperator:
         first = distinct.first[kept]
         rows = reweighted(rows.take(first), total[kept])
         group = batch.groups.of_rows()[row[first]]
+        if not multiset.kept:
+            return _MultisetChange(rows, group, Weights(np.zeros_like(total[kept]), total[kept]))
         return _MultisetChange(rows, group, merge_bag(self._multisets[multiset.name], rows))
 
     @property

@@ -1,0 +1,387 @@
+"""Creating, filling, rebuilding and dropping relations, and finding them again in a state.
+
+Law: a definition is one version. Filling a view runs the operators of any batch over all rows of
+what it reads, so nothing is computed in a second way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_incr.catalog import StoredStatic, StoredView, plan_fingerprint, read_definition
+from spark_incr.compile import Compiled, compile_plan, compile_query
+from spark_incr.errors import IncrementalError, error
+from spark_incr.history import Phases, Timer
+from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange
+from spark_incr.plan.build import Known
+from spark_incr.plan.scope import folded
+from spark_incr.plan.types import Schema
+from spark_incr.relation import PENDING, Relation, Status, readers_of
+from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.changes import add, consolidate, negate, weights
+from spark_incr.runtime.clock import expression_seconds
+from spark_incr.runtime.tables import Table, TableDefinition
+from spark_incr.runtime.views import View, chunks
+from spark_incr.serve.analysis import SparkAnalysis
+from spark_incr.sources.definition import SourceDefinition, grown, rejected_name
+from spark_incr.sources.source import Source
+from spark_incr.sources.static import read_static, static_fingerprint, static_schema
+from spark_incr.sql.names import join_name, name_parts
+from spark_incr.sql.statements import CreateView
+from spark_incr.versions import WHOLE
+
+if TYPE_CHECKING:
+    from spark_incr.engine import Engine
+
+CHUNK_ROWS = 1_000_000
+
+
+# Creation
+
+
+def compile_view(engine: Engine, statement: CreateView) -> tuple[Compiled, SparkAnalysis]:
+    """The plan of a view that may be created."""
+    analysis = SparkAnalysis(engine.spark)
+    names = tuple(column.name for column in statement.columns)
+    return compile_query(statement.query_text, names, engine, analysis), analysis
+
+
+def create_table(engine: Engine, definition: TableDefinition) -> None:
+    versions = engine.versions
+    with versions.version() as version:
+        relation = Relation(definition.name, Table(definition), None, definition.schema)
+        _add(engine, relation, version)
+        versions.persist(version, {relation.name})
+
+
+def create_source(engine: Engine, definition: SourceDefinition, or_replace: bool = False) -> str:
+    """Create a source, or let one that is there grow; says what was done."""
+    versions = engine.versions
+    known = engine.find(definition.name)
+    if known is not None and or_replace and isinstance(known.state, Source):
+        return _grow(engine, known, known.state, definition)
+    with versions.version() as version:
+        relation = Relation(definition.name, Source(definition), None, definition.schema)
+        _add(engine, relation, version)
+        changed = {relation.name}
+        if definition.quarantines and engine.find(rejected_name(definition.name)) is None:
+            changed.add(_add_rejected(engine, definition, version))
+        versions.persist(version, changed)
+    return f"created source {definition.name}"
+
+
+def _add_rejected(engine: Engine, definition: SourceDefinition, version: int) -> str:
+    table = definition.rejected()
+    _add(engine, Relation(table.name, Table(table), None, table.schema), version)
+    return table.name
+
+
+def _grow(engine: Engine, relation: Relation, source: Source, definition: SourceDefinition) -> str:
+    grown(source.definition, definition)
+    versions = engine.versions
+    with versions.version() as version:
+        changed = {relation.name}
+        relation.state = source.grown(definition, version)
+        relation.schema = definition.schema
+        if definition.quarantines and engine.find(rejected_name(definition.name)) is None:
+            changed.add(_add_rejected(engine, definition, version))
+        versions.persist(version, changed)
+    return f"replaced source {definition.name}"
+
+
+def create_view(engine: Engine, statement: CreateView, text: str) -> None:
+    """Create a view and fill it from the relations that hold data."""
+    compiled, analysis = compile_view(engine, statement)
+    statics = {
+        name: StoredStatic(schema, static_fingerprint(engine.spark, name))
+        for name, schema in _static_schemas(engine, compiled).items()
+    }
+    phases = Phases()
+    with Timer(phases, "apply") as timer, engine.versions.version() as version:
+        if statement.or_replace and engine.find(statement.name) is not None:
+            _remove(engine, engine.relation_named(statement.name, "view"))
+        view = View(compiled.plan, compiled.schema, analysis)
+        sources = {
+            name: relation.schema
+            for name in compiled.relations
+            if (relation := engine.find(name)) and isinstance(relation.state, Source)
+        }
+        stored = StoredView(
+            text,
+            statement,
+            compiled.schema,
+            analysis.memory,
+            analysis.confs,
+            statics,
+            sources,
+            plan_fingerprint(compiled.plan),
+        )
+        relation = Relation(statement.name, view, stored, compiled.schema, maintained=version)
+        _add(engine, relation, version)
+        maintained = Maintained(changes={relation.name: WHOLE})
+        _fill(engine, relation, view, maintained)
+        record = engine.persist(version, "create", phases, timer, (), maintained)
+    engine.committed(record, phases, maintained)
+
+
+def _static_schemas(engine: Engine, compiled: Compiled) -> dict[str, Schema]:
+    """The tables of Spark that a query reads."""
+    result = {}
+    for name in sorted(compiled.relations):
+        if engine.find(name) is None:
+            schema = static_schema(engine.spark, name_parts(name))
+            assert schema is not None
+            result[name] = schema
+    return result
+
+
+def _add(engine: Engine, relation: Relation, version: int) -> None:
+    if folded(relation.name) in engine.versions.relations:
+        raise error("INCR_RELATION_EXISTS", name=relation.name)
+    engine.versions.relations[folded(relation.name)] = relation
+    for arrangement in relation.arrangements.values():
+        arrangement.begin(version)
+
+
+def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained) -> None:
+    """Feed a view with all rows of what it reads, in chunks, by the operators of any batch."""
+    inputs: list[tuple[str, pa.Table]] = []
+    for name in sorted(view.dataflow.relations):
+        known = engine.find(name)
+        if known is not None and known.damaged:
+            raise error("INCR_VIEW_DAMAGED", name=known.name, what=known.failure)
+        rows = known.contents.changes() if known else read_static(engine.spark, name)
+        inputs.append((name, rows))
+    total = sum(rows.num_rows for _, rows in inputs)
+    began, expressions = time.perf_counter(), expression_seconds()
+    done, start = 0, True
+    for name, rows in inputs:
+        for chunk in chunks(rows, CHUNK_ROWS):
+            view.apply({name: chunk}, start)
+            done, start = done + chunk.num_rows, False
+            engine.on_fill(relation.name, done, total)
+    if start:
+        view.apply({}, True)
+    maintained.views[relation.name] = ViewChange(
+        int(weights(view.output.contents().changes()).sum()),
+        0,
+        (time.perf_counter() - began) * 1e3,
+        total,
+        (expression_seconds() - expressions) * 1e3,
+    )
+
+
+# Rebuilding and dropping
+
+
+def rebuild_view(engine: Engine, name: str) -> None:
+    """Compute a view anew from what it reads; static tables are read again.
+
+    Those that read it follow by what has changed in it, or are computed anew as well if that is not
+    known because its state was damaged.
+    """
+    phases = Phases()
+    with Timer(phases, "apply") as timer, engine.versions.version() as version:
+        relation = engine.relation_named(name, "view")
+        rebuilt = Maintained()
+        change = _rebuild(engine, relation, version, rebuilt)
+        if isinstance(change, str):
+            _rebuild_readers(engine, relation, version, rebuilt)
+            followed = Maintained()
+        else:
+            followed = engine.maintain({relation.name: change}, version, frozenset(), False)
+        maintained = Maintained(
+            {**followed.views, **rebuilt.views},
+            {**followed.changes, **rebuilt.changes},
+            {**followed.failed, **rebuilt.failed},
+        )
+        record = engine.persist(version, "refresh full", phases, timer, (), maintained)
+    engine.committed(record, phases, maintained)
+
+
+def _rebuild(
+    engine: Engine, relation: Relation, version: int, maintained: Maintained
+) -> pa.Table | str:
+    """Fill a view anew inside a version; returns its change, or that all of it is new."""
+    old = relation.state
+    assert isinstance(old, View)
+    assert relation.stored is not None
+    view = View(old.dataflow.plan, relation.schema, old.dataflow.evaluator)
+    relation.state = view
+    for arrangement in view.arrangements.values():
+        arrangement.begin(version)
+    statics = {
+        name: replace(static, fingerprint=static_fingerprint(engine.spark, name))
+        for name, static in relation.stored.statics.items()
+    }
+    _fill(engine, relation, view, maintained)
+    relation.stored = replace(relation.stored, statics=statics)
+    change: pa.Table | str = WHOLE
+    if not relation.damaged:
+        before = negate(old.output.contents().changes().combine_chunks())
+        change = consolidate(add([before, view.output.contents().changes().combine_chunks()]))
+    relation.caught_up(version)
+    maintained.changes[relation.name] = change
+    return change
+
+
+def _rebuild_readers(
+    engine: Engine, relation: Relation, version: int, maintained: Maintained
+) -> None:
+    """Fill all views above a relation anew; one that fails has no rows until it is rebuilt itself."""
+    for reader in readers_of(relation, engine.relations):
+        try:
+            _rebuild(engine, reader, version, maintained)
+        except VIEW_FAILURES as failure:  # noqa: PERF203, each view stands alone
+            reader.damaged = True
+            reader.status, reader.failure = Status.FAILED, str(failure)
+            maintained.failed[reader.name] = failure
+
+
+def rebuild_source(engine: Engine, relation: Relation) -> None:
+    """Forget what a source has read, and rebuild the views over it when it is read anew."""
+    phases = Phases()
+    with Timer(phases, "apply") as timer, engine.versions.version() as version:
+        assert isinstance(relation.state, Source)
+        relation.state = Source(relation.state.definition)
+        relation.offsets = {"generation": int(relation.offsets.get("generation", 0)) + 1}
+        relation.damaged, relation.failure, relation.status = False, "", Status.ACTIVE
+        for arrangement in relation.arrangements.values():
+            arrangement.begin(version)
+        maintained = Maintained()
+        _rebuild_readers(engine, relation, version, maintained)
+        record = engine.persist(version, "refresh full", phases, timer, {relation.name}, maintained)
+    engine.committed(record, phases, maintained)
+
+
+def drop(engine: Engine, name: str, kind: str, cascade: bool) -> list[str]:
+    """Drop a relation, and with `cascade` the views that read it; returns what went."""
+    versions = engine.versions
+    with versions.version() as version:
+        relation = engine.relation_named(name, kind)
+        readers = readers_of(relation, versions.relations.values())
+        if readers and not cascade:
+            raise _in_use(relation, readers)
+        dropped = [*reversed(readers), relation]
+        for gone in dropped:
+            del versions.relations[folded(gone.name)]
+        versions.persist(version, set())
+    return [gone.name for gone in dropped]
+
+
+def _remove(engine: Engine, relation: Relation) -> None:
+    relations = engine.versions.relations
+    if readers := readers_of(relation, relations.values()):
+        raise _in_use(relation, readers)
+    del relations[folded(relation.name)]
+
+
+def _in_use(relation: Relation, readers: Iterable[Relation]) -> Exception:
+    names = ", ".join(reader.name for reader in readers)
+    return error("INCR_RELATION_IN_USE", name=relation.name, readers=names)
+
+
+# Opening
+
+
+def open_relations(engine: Engine) -> None:
+    """Bring the relations of the last manifest back; no data is computed anew.
+
+    A view or source whose stored state is damaged is marked so, and the others are there; what is
+    in a table exists nowhere else, so a damaged table is an error.
+    """
+    versions = engine.versions
+    manifest = versions.store.manifest
+    stale: list[Relation] = []
+    items: list[dict[str, object]] = manifest.body.get("relations", [])  # type: ignore[assignment]
+    for item in items:
+        relation = _reopened(engine, item)
+        versions.relations[folded(relation.name)] = relation
+        if relation.stored is not None:
+            assert isinstance(relation.state, View)
+            if plan_fingerprint(relation.state.dataflow.plan) != relation.stored.fingerprint:
+                stale.append(relation)
+                relation.damaged = True
+                continue
+        _load(engine, relation)
+    versions.publish()
+    for relation in stale:
+        engine.on_fill(relation.name, 0, 0)
+        try:
+            rebuild_view(engine, relation.name)
+        except VIEW_FAILURES as failure:
+            relation.status, relation.failure = Status.FAILED, str(failure)
+
+
+def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:
+    definition = read_definition(item)
+    if isinstance(definition, TableDefinition):
+        relation = Relation(definition.name, Table(definition), None, definition.schema)
+    elif isinstance(definition, SourceDefinition):
+        relation = Relation(definition.name, Source(definition), None, definition.schema)
+    else:
+        analysis = SparkAnalysis(engine.spark, definition.memory, definition.confs)
+        catalog = _StoredCatalog(engine, definition)
+        plan = compile_plan(definition.statement.query_text, catalog, analysis)
+        view = View(plan, definition.schema, analysis)
+        relation = Relation(definition.statement.name, view, definition, definition.schema)
+    relation.changed = int(item["changed"])  # type: ignore[call-overload]
+    relation.maintained = int(item["maintained"])  # type: ignore[call-overload]
+    relation.status = Status(item["status"])
+    relation.failure = str(item["failure"])
+    relation.offsets = dict(item["offsets"])  # type: ignore[call-overload]
+    return relation
+
+
+def _load(engine: Engine, relation: Relation) -> None:
+    versions = engine.versions
+    state: Mapping[str, Mapping[str, object]] = versions.store.manifest.body["state"]  # type: ignore[assignment]
+    if relation.name not in state:
+        relation.damaged = True
+        return
+    try:
+        for name in state[relation.name]:
+            if name.startswith(PENDING):
+                read = engine.find(name.removeprefix(PENDING))
+                assert read is not None
+                relation.pending[read.name] = Arrangement(relation.pending_layout(read))
+        for name, arrangement in relation.arrangements.items():
+            versions.load(relation, name, arrangement)
+    except IncrementalError as failure:
+        if failure.condition != "INCR_STATE_CORRUPT" or isinstance(relation.state, Table):
+            raise
+        _mark_damaged(relation, failure)
+
+
+def _mark_damaged(relation: Relation, failure: IncrementalError) -> None:
+    if isinstance(relation.state, View):
+        old = relation.state
+        relation.state = View(old.dataflow.plan, relation.schema, old.dataflow.evaluator)
+    elif isinstance(relation.state, Source):
+        relation.state = Source(relation.state.definition)
+    relation.pending = {}
+    relation.damaged = True
+    relation.status, relation.failure = Status.FAILED, failure.message
+
+
+@dataclass(frozen=True)
+class _StoredCatalog:
+    """The relations of a stored view: static tables and sources are as they were at its creation."""
+
+    engine: Engine
+    view: StoredView
+
+    def relation(self, parts: tuple[str, ...]) -> Known | None:
+        name = join_name(parts)
+        if name in self.view.statics:
+            return Known(name, self.view.statics[name].schema)
+        found = self.engine.find(name)
+        if found is None:
+            return None
+        schema = self.view.sources.get(found.name)
+        return found.known if schema is None else replace(found.known, schema=schema)

@@ -1,0 +1,156 @@
+"""A state directory looked at from outside: its checksums, its sizes, and its views against Spark.
+
+Checking and measuring take no lock and write nothing, so they may run beside the process that
+writes. Comparing views with recompute needs the engine, and with it the lock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_incr.errors import IncrementalError
+from spark_incr.relation import Status
+from spark_incr.runtime.changes import WEIGHT, consolidate, inserted, negate
+from spark_incr.runtime.store import Segment, Store
+from spark_incr.runtime.views import View
+
+if TYPE_CHECKING:
+    from spark_incr.engine import Engine
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at, and what is wrong with it, if anything is."""
+
+    what: str
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The rows and bytes of one arrangement."""
+
+    relation: str
+    kind: str
+    stage: str
+    runs: int
+    rows: int
+    stored_bytes: int
+
+
+def check_files(path: Path) -> Iterator[Finding]:
+    """Verify every kept manifest and every segment that one of them names."""
+    with Store.open(path, read_only=True) as store:
+        seen: set[Segment] = set()
+        for version in store.versions():
+            yield from _check_version(store, version, seen)
+
+
+def _check_version(store: Store, version: int, seen: set[Segment]) -> Iterator[Finding]:
+    try:
+        with store.pin(version) as manifest:
+            segments = {segment for segment, _ in _segments(manifest.body)}
+            yield Finding(f"version {version}: {len(segments)} segments")
+            for segment in sorted(segments - seen, key=lambda s: (s.file, s.offset)):
+                yield from _check_segment(store, segment)
+            seen |= segments
+    except IncrementalError as failure:
+        yield Finding(f"version {version}", failure.message)
+
+
+def _check_segment(store: Store, segment: Segment) -> Iterator[Finding]:
+    try:
+        store.read(segment).validate(full=True)
+    except (IncrementalError, pa.ArrowInvalid) as failure:
+        place = f"{segment.file} at byte {segment.offset}"
+        yield Finding(place, getattr(failure, "message", str(failure)))
+
+
+def _segments(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Segment, tuple[str, ...]]]:
+    """Every segment of a manifest's body, and where in the body it is named."""
+    if isinstance(value, dict):
+        if "$segment" in value:
+            yield Segment.from_json(value), path
+            return
+        for key, item in value.items():
+            yield from _segments(item, (*path, key))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _segments(item, path)
+
+
+def sizes(path: Path) -> list[Size]:
+    """What each table, source and view keeps, by stage."""
+    with Store.open(path, read_only=True) as store:
+        body: Any = store.manifest.body
+        kinds = {item["name"]: item["kind"] for item in body.get("relations", [])}
+        result = []
+        for relation, arrangements in body.get("state", {}).items():
+            for stage, runs in arrangements.items():
+                tables = [store.read(Segment.from_json(run["rows"])) for run in runs]
+                kills = [Segment.from_json(run["kills"]) for run in runs if "kills" in run]
+                dead = sum(store.read(segment).num_rows for segment in kills)
+                stored = sum(s.length for s, _ in _segments(runs))
+                rows = sum(table.num_rows for table in tables) - dead
+                result.append(Size(relation, kinds[relation], stage, len(runs), rows, stored))
+        return result
+
+
+def check_views(engine: Engine) -> Iterator[Finding]:
+    """Every view against its query, computed by Spark from the relations as they are."""
+    for relation in engine.relations:
+        if not isinstance(relation.state, View):
+            continue
+        if relation.damaged:
+            yield Finding(f"view {relation.name}", f"damaged: {relation.failure}")
+        elif relation.pending or relation.status is not Status.ACTIVE:
+            behind = f"{relation.status.value}, it shows version {relation.maintained}"
+            yield Finding(f"view {relation.name}: not compared ({behind})")
+        else:
+            problem = _difference(engine, relation.name)
+            yield Finding(f"view {relation.name} against recompute", problem)
+
+
+def _difference(engine: Engine, name: str) -> str:
+    """What differs between a view and its query; floats may by the promised 1e-9."""
+    relation = engine.relation_named(name, "view")
+    assert relation.stored is not None
+    actual = engine.view(name).to_arrow()
+    expected = engine.spark.sql(relation.stored.statement.query_text).toArrow()
+    expected = pa.Table.from_arrays(expected.columns, names=actual.schema.names).cast(actual.schema)
+    both = pa.concat_tables([inserted(actual), negate(inserted(expected))]).combine_chunks()
+    left = consolidate(both)
+    if not left.num_rows:
+        return ""
+    surplus, missing = _side(left, 1), _side(left, -1)
+    if _close(surplus, missing):
+        return ""
+    example = (surplus or missing)[0]
+    return f"{len(surplus)} rows too many, {len(missing)} too few; for example {example}"
+
+
+def _side(left: pa.Table, sign: int) -> list[tuple[Any, ...]]:
+    """The rows of one sign, each as often as it counts, in an order that floats hardly change."""
+    rows = []
+    for row in left.to_pylist():
+        weight = row.pop(WEIGHT) * sign
+        rows += [tuple(row.values())] * max(weight, 0)
+    return sorted(
+        rows, key=lambda row: ([repr(v) for v in row if not isinstance(v, float)], repr(row))
+    )
+
+
+def _close(surplus: list[tuple[Any, ...]], missing: list[tuple[Any, ...]]) -> bool:
+    return len(surplus) == len(missing) and all(
+        math.isclose(a, b, rel_tol=1e-9)
+        if isinstance(a, float) and isinstance(b, float)
+        else a == b
+        for one, other in zip(surplus, missing, strict=True)
+        for a, b in zip(one, other, strict=True)
+    )

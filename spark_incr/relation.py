@@ -1,0 +1,175 @@
+"""Tables, sources and views as the engine holds them, and what is known of each beside its rows.
+
+Law: the rows of a view that lags (it is refreshed by hand or on a schedule, suspended, or failed)
+are those of an older version, and `pending` holds exactly the changes of its inputs since then. So
+bringing it up to date is one batch, whatever happened meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from spark_incr.catalog import Definition, StoredView, write_definition
+from spark_incr.plan.build import Known
+from spark_incr.plan.types import Schema, arrow_schema
+from spark_incr.runtime.arrangement import Arrangement, Layout
+from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.changes import add, consolidate
+from spark_incr.runtime.contents import Contents
+from spark_incr.runtime.tables import Table
+from spark_incr.runtime.views import View
+from spark_incr.sources.source import Source
+from spark_incr.sql.statements import TriggerKind
+
+PENDING = "pending:"
+
+
+class Status(Enum):
+    """Whether a view is maintained."""
+
+    ACTIVE = "ACTIVE"
+    SUSPENDED = "SUSPENDED"
+    FAILED = "FAILED"
+
+
+@dataclass(eq=False)
+class Relation:
+    """A table, source or view and its condition; `changed` is the last version that changed its rows.
+
+    `maintained` is the version whose inputs a view shows, `offsets` how far a stream was read. A `damaged` one lost its stored state and
+    has no rows until it is rebuilt.
+    """
+
+    name: str
+    state: Table | Source | View
+    stored: StoredView | None
+    schema: Schema
+    changed: int = 0
+    maintained: int = 0
+    status: Status = Status.ACTIVE
+    failure: str = ""
+    damaged: bool = False
+    offsets: Mapping[str, Any] = field(default_factory=dict)
+    pending: dict[str, Arrangement] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        kinds = {Table: "table", Source: "source", View: "view"}
+        return kinds[type(self.state)]
+
+    @property
+    def contents(self) -> Contents:
+        """The rows with all changes that were made, published or not."""
+        return self.state.output.contents()
+
+    @property
+    def arrangements(self) -> dict[str, Arrangement]:
+        """All state by name; the pending changes are part of it."""
+        own = (
+            {"rows": self.state.rows} if isinstance(self.state, Table) else self.state.arrangements
+        )
+        return {**own, **{PENDING + name: bag for name, bag in self.pending.items()}}
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """Columns that no two rows agree on, if there are such."""
+        if isinstance(self.state, Table):
+            return self.state.definition.primary_key
+        return self.state.definition.key if isinstance(self.state, Source) else ()
+
+    @property
+    def append_only(self) -> bool:
+        return isinstance(self.state, Source) and self.state.definition.append_only
+
+    @property
+    def known(self) -> Known:
+        """What a plan may use of the relation."""
+        return Known(self.name, self.schema, self.unique, self.append_only)
+
+    def to_json(self, changed: int) -> dict[str, Any]:
+        """The relation as the manifest keeps it."""
+        definition: Definition
+        if isinstance(self.state, View):
+            assert self.stored is not None
+            definition = self.stored
+        else:
+            definition = self.state.definition
+        return {
+            **write_definition(definition),
+            "changed": changed,
+            "maintained": self.maintained,
+            "status": self.status.value,
+            "failure": self.failure,
+            "offsets": dict(self.offsets),
+        }
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return self.state.dataflow.relations if isinstance(self.state, View) else frozenset()
+
+    @property
+    def follows_updates(self) -> bool:
+        """Whether every commit brings the view up to date."""
+        assert self.stored is not None
+        trigger = self.stored.statement.trigger.kind
+        return self.status is Status.ACTIVE and trigger is TriggerKind.ON_UPDATE
+
+    def pending_layout(self, read: Relation) -> Layout:
+        """The layout of pending changes: a source may have grown since the view was created."""
+        assert self.stored is not None
+        columns = arrow_schema(self.stored.sources.get(read.name, read.schema))
+        return bag_layout(columns, tuple(columns.names))
+
+    def postpone(self, changes: Mapping[Relation, pa.Table], version: int) -> None:
+        """Keep changes of what the view reads for later."""
+        if self.damaged or not changes:
+            return
+        if not self.pending:
+            self.maintained = version - 1
+        for read, change in changes.items():
+            if read.name not in self.pending:
+                self.pending[read.name] = Arrangement(self.pending_layout(read), version)
+            bag = self.pending[read.name]
+            merge_bag(bag, consolidate(change.select(bag.layout.schema.names)))
+
+    def with_pending(self, changes: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The changes together with those that were kept for later."""
+        result = dict(changes)
+        for name, bag in self.pending.items():
+            kept = bag.snapshot().rows().combine_chunks()
+            if name in result:
+                kept = add([kept, result[name].select(kept.column_names)])
+            result[name] = consolidate(kept)
+        return {name: change for name, change in result.items() if change.num_rows}
+
+    def caught_up(self, version: int) -> None:
+        """The view shows this version of what it reads."""
+        self.pending = {}
+        self.maintained = version
+        self.status, self.failure, self.damaged = Status.ACTIVE, "", False
+
+
+def readers_of(relation: Relation, relations: Iterable[Relation]) -> list[Relation]:
+    """The views that read a relation, directly or not, in order of creation."""
+    names = {relation.name}
+    result = []
+    for other in relations:
+        if other.reads & names:
+            names.add(other.name)
+            result.append(other)
+    return result
+
+
+@dataclass(frozen=True)
+class Published:
+    """All relations as of one version; readers take it whole, so what they see fits together."""
+
+    version: int
+    timestamp_ms: int
+    rows: Mapping[str, Contents]
+    changed: Mapping[str, int]

@@ -1,0 +1,175 @@
+"""What SHOW and DESCRIBE say of tables, sources and views."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from spark_incr.engine import Engine
+from spark_incr.history import iso_time
+from spark_incr.plan.types import type_text
+from spark_incr.relation import Relation
+from spark_incr.runtime.tables import Table
+from spark_incr.runtime.views import View
+from spark_incr.sources.source import Source
+from spark_incr.sql.show_create import trigger_text
+
+Row = Sequence[str | int | None]
+Result = tuple[Sequence[str], list[Row]]
+
+
+def _matches(name: str, like: str | None) -> bool:
+    if like is None:
+        return True
+    pattern = re.escape(like.lower()).replace("%", ".*").replace("_", ".").replace(r"\*", ".*")
+    return re.fullmatch(pattern, name.lower()) is not None
+
+
+def show_views(engine: Engine, like: str | None) -> Result:
+    rows: list[Row] = []
+    for relation in engine.relations:
+        if isinstance(relation.state, View) and _matches(relation.name, like):
+            assert relation.stored is not None
+            statement = relation.stored.statement
+            rows.append(
+                [
+                    relation.name,
+                    ", ".join(sorted(relation.reads)),
+                    statement.policy.value,
+                    relation.contents.snapshot.count(),
+                    relation.changed,
+                    trigger_text(statement.trigger),
+                    relation.status.value,
+                    _shown_version(engine, relation),
+                    _brief(relation.failure),
+                ]
+            )
+    columns = (
+        "view reads refresh_policy rows last_changed_version trigger status shows_version error"
+    )
+    return columns.split(), rows
+
+
+def _brief(failure: str) -> str:
+    """An error on one line; of one from a Python function, the line that says what it was."""
+    lines = [line.strip() for line in failure.split("\n") if line.strip()]
+    return " ".join(lines[:1] + (lines[-1:] if lines[:1] and lines[0].endswith(":") else []))
+
+
+def _shown_version(engine: Engine, relation: Relation) -> int:
+    """The version of its inputs that a view shows."""
+    return relation.maintained if relation.pending or relation.damaged else engine.version
+
+
+def show_tables(engine: Engine, like: str | None) -> Result:
+    rows: list[Row] = []
+    for relation in engine.relations:
+        if isinstance(relation.state, Table) and _matches(relation.name, like):
+            key = ", ".join(relation.state.definition.primary_key)
+            rows.append([relation.name, key, relation.contents.snapshot.count(), relation.changed])
+    return ["table", "primary_key", "rows", "last_changed_version"], rows
+
+
+def show_sources(engine: Engine, like: str | None) -> Result:
+    rows: list[Row] = []
+    for relation in engine.relations:
+        if isinstance(relation.state, Source) and _matches(relation.name, like):
+            definition = relation.state.definition
+            trouble = engine.runner.troubles.get(relation.name)
+            failure = relation.failure if trouble is None else str(trouble.failure)
+            rows.append(
+                [
+                    relation.name,
+                    definition.statement.format,
+                    definition.changes.kind.value,
+                    ", ".join(definition.key),
+                    relation.contents.snapshot.count(),
+                    int(relation.offsets.get("rows", 0)),
+                    int(relation.offsets.get("rejected", 0)),
+                    relation.changed,
+                    "FAILED" if failure else "ACTIVE",
+                    _brief(failure),
+                ]
+            )
+    columns = (
+        "source format changes key rows rows_read rows_rejected last_changed_version status error"
+    )
+    return columns.split(), rows
+
+
+def show_history(engine: Engine, relation: Relation) -> Result:
+    """One row per commit that maintained the view, newest first, within the retention."""
+    rows: list[Row] = []
+    for record in reversed(engine.history.records):
+        view = record.views.get(relation.name)
+        failure = record.failed.get(relation.name)
+        if view is None and failure is None:
+            continue
+        view = view or {}
+        rows.append(
+            [
+                record.version,
+                iso_time(record.timestamp_ms),
+                record.reason,
+                "failed" if failure else "maintained",
+                *(int(view.get(name, 0)) for name in ("rows_in", "inserted", "deleted")),
+                round(record.phases.read),
+                *(round(view.get(name, 0)) for name in ("expressions_ms", "operators_ms")),
+                round(record.phases.commit),
+                *(int(view.get(name, 0)) for name in ("state_rows", "state_bytes")),
+                _brief(failure or ""),
+            ]
+        )
+    columns = (
+        "version timestamp operation outcome rows_in rows_inserted rows_deleted read_ms "
+        "expressions_ms operators_ms commit_ms state_rows state_bytes error"
+    )
+    return columns.split(), rows
+
+
+def statement_of(relation: Relation) -> str:
+    """The statement that makes the relation again."""
+    if isinstance(relation.state, Table):
+        return relation.state.definition.statement
+    if isinstance(relation.state, Source):
+        return relation.state.definition.text
+    assert relation.stored is not None
+    return relation.stored.text
+
+
+def describe(engine: Engine, relation: Relation, extended: bool) -> Result:
+    rows: list[Row] = [[f.name, type_text(f.type), None] for f in relation.schema]
+    if extended:
+        rows += [["", None, None], ["# Detailed information", None, None]]
+        rows += [[label, str(value), None] for label, value in _facts(engine, relation)]
+    return ["col_name", "data_type", "comment"], rows
+
+
+def _facts(engine: Engine, relation: Relation) -> list[tuple[str, object]]:
+    state = sum(a.snapshot().nbytes() for a in relation.arrangements.values())
+    facts: list[tuple[str, object]] = [
+        ("Name", relation.name),
+        ("Type", f"INCREMENTAL {relation.kind.upper()}"),
+        ("Distinct rows", relation.contents.snapshot.count()),
+        ("State bytes", state),
+        ("Last changed version", relation.changed),
+        ("Engine version", engine.version),
+        ("State directory", engine.path),
+    ]
+    if relation.stored is not None:
+        statement = relation.stored.statement
+        facts += [
+            ("Refresh policy", statement.policy.value),
+            ("Trigger", trigger_text(statement.trigger)),
+            ("Status", relation.status.value),
+            ("Shows version", _shown_version(engine, relation)),
+            ("Error", relation.failure),
+            ("Reads", ", ".join(sorted(relation.reads))),
+            ("Comment", statement.comment or ""),
+            ("Properties", ", ".join(f"{k}={v}" for k, v in statement.properties)),
+            ("Query", statement.query_text),
+        ]
+    if isinstance(relation.state, Source):
+        offsets = ", ".join(f"{k}={v}" for k, v in relation.offsets.items())
+        facts += [("Offsets", offsets), ("Statement", relation.state.definition.text)]
+    return facts

@@ -1,0 +1,185 @@
+"""Versions: the relations of a state directory, and how they move on together.
+
+Law: a version is the whole of all relations. Inside `version()` everything may change; when the
+block ends after `persist`, the next version is durable and readers see all of it at once; after
+any failure, or without `persist`, everything is as it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spark_incr.errors import error
+from spark_incr.plan.scope import folded
+from spark_incr.relation import Published, Relation
+from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.contents import Contents
+from spark_incr.runtime.persistence import Entries, read_run
+from spark_incr.runtime.store import Manifest, Segment, Store
+
+WHOLE = "whole"  # a view came into being: its change is all of its rows
+
+
+class Versions:
+    """The relations and their last version; `mutex` is held by whoever makes the next one."""
+
+    def __init__(self, path: Path, retain_versions: int) -> None:
+        self.store = Store.open(path, retain_versions=retain_versions)
+        self.entries = Entries()
+        self.relations: dict[str, Relation] = {}
+        self.mutex = threading.RLock()
+        self.published = Published(self.number, 0, {}, {})
+        self._persisted: set[str] | None = None
+        self._moved = threading.Condition()
+
+    @property
+    def number(self) -> int:
+        return self.store.manifest.version
+
+    def find(self, name: str) -> Relation | None:
+        return self.relations.get(folded(name))
+
+    def arrangements(self) -> list[Arrangement]:
+        return [a for r in self.relations.values() for a in r.arrangements.values()]
+
+    @contextmanager
+    def version(self) -> Iterator[int]:
+        """Make the next version."""
+        with self.mutex:
+            version = self.number + 1
+            relations = dict(self.relations)
+            saved = [(r, {**vars(r), "pending": dict(r.pending)}) for r in relations.values()]
+            for arrangement in self.arrangements():
+                arrangement.begin(version)
+            self._persisted = None
+            try:
+                yield version
+            except BaseException:
+                self.relations = relations
+                self._roll_back(saved, version)
+                self.entries.failed()
+                raise
+            if not self._finish():
+                self._roll_back(saved, version)
+
+    def _finish(self) -> bool:
+        """Show the version to readers, if it was made durable."""
+        changed = self._persisted
+        if changed is None:
+            return False
+        self.entries.committed(self.arrangements())
+        self.publish(changed)
+        return True
+
+    def _roll_back(self, saved: Iterable[tuple[Relation, dict[str, Any]]], version: int) -> None:
+        for relation, fields in saved:
+            vars(relation).update(fields)
+        for arrangement in self.arrangements():
+            arrangement.rollback(version - 1)
+
+    def persist(
+        self,
+        version: int,
+        changed: set[str],
+        changes: Mapping[str, pa.Table | str] | None = None,
+        record: dict[str, Any] | None = None,
+    ) -> None:
+        """Make the version durable: `changed` relations, the changes of views, and its record."""
+        with self.store.begin() as transaction:
+            self.entries.move(transaction.carry(self.store.mostly_dead()))
+            body: dict[str, Any] = {
+                "relations": [
+                    r.to_json(version if r.name in changed else r.changed)
+                    for r in self.relations.values()
+                ],
+                "state": {
+                    r.name: {
+                        name: self.entries.save(arrangement, transaction)
+                        for name, arrangement in r.arrangements.items()
+                    }
+                    for r in self.relations.values()
+                    if not r.damaged
+                },
+                "changes": {
+                    name: change if isinstance(change, str) else transaction.write(change).to_json()
+                    for name, change in (changes or {}).items()
+                },
+                "record": record or {},
+            }
+            transaction.commit(body)
+        self._persisted = changed
+
+    def publish(self, moved: set[str] | frozenset[str] = frozenset()) -> None:
+        """Let readers see the relations as they are; `moved` are changed by this version.
+
+        Who asks a relation when it changed, and then for its rows, gets rows that are at least as new.
+        """
+        manifest = self.store.manifest
+        whole = {name: r for name, r in self.relations.items() if not r.damaged}
+        rows = {name: relation.contents for name, relation in whole.items()}
+        changed = {
+            name: manifest.version if relation.name in moved else relation.changed
+            for name, relation in whole.items()
+        }
+        self.published = Published(manifest.version, manifest.timestamp_ms, rows, changed)
+        for name, version in changed.items():
+            self.relations[name].changed = version
+        with self._moved:
+            self._moved.notify_all()
+
+    def wait(self, version: int, timeout: float | None) -> bool:
+        """Wait until a version is there; whether it is."""
+        with self._moved:
+            return self._moved.wait_for(lambda: self.published.version >= version, timeout)
+
+    def load(self, relation: Relation, name: str, arrangement: Arrangement) -> None:
+        """Give an arrangement of a relation its stored state."""
+        manifest = self.store.manifest
+        stored = manifest.body["state"][relation.name][name]  # type: ignore[index]
+        arrangement.become(
+            self.entries.load(arrangement.layout, manifest.version, stored, self.store)
+        )
+
+    # Older versions
+
+    def manifest(self, version: int) -> Manifest:
+        """The manifest of a kept version, or an error that says which ones are kept."""
+        kept = self.store.versions()
+        if version > self.number or version < 1 or version not in kept:
+            raise error(
+                "INCR_VERSION_GONE",
+                version=version,
+                oldest=min(kept, default=0),
+                newest=self.number,
+            )
+        return self.store.manifest_at(version)
+
+    def rows_at(self, relation: Relation, version: int) -> Contents | None:
+        """The rows of a relation in a kept version, None if it was not there, or was another."""
+        with self.store.pin(self.manifest(version).version) as manifest:
+            body: Any = manifest.body
+            found = [item for item in body["relations"] if item["name"] == relation.name]
+            if not found or relation.name not in body["state"]:
+                return None
+            now = relation.to_json(relation.changed)
+            if any(found[0].get(key) != now.get(key) for key in ("kind", "schema", "fingerprint")):
+                return None
+            output = relation.state.output
+            (name,) = (n for n, a in relation.arrangements.items() if a is output.arrangement)
+            runs = [read_run(entry, self.store) for entry in body["state"][relation.name][name]]
+            restored = Arrangement.restore(output.arrangement.layout, version, runs)
+            return Contents(output, restored.snapshot())
+
+    def change_at(self, name: str, version: int) -> tuple[pa.Table | str | None, int]:
+        """The change of a view in a kept version, and the time of the commit."""
+        manifest = self.manifest(version)
+        entry = manifest.body.get("changes", {}).get(name)  # type: ignore[attr-defined]
+        if entry is None or isinstance(entry, str):
+            return entry, manifest.timestamp_ms
+        return self.store.read(Segment.from_json(entry)), manifest.timestamp_ms
