@@ -33,7 +33,7 @@ from spark_incr.sources.source import Source
 from spark_incr.sources.static import read_static, static_fingerprint, static_schema
 from spark_incr.sql.names import join_name, name_parts
 from spark_incr.sql.statements import CreateView
-from spark_incr.versions import WHOLE
+from spark_incr.versions import REBUILT, WHOLE
 
 if TYPE_CHECKING:
     from spark_incr.engine import Engine
@@ -226,7 +226,7 @@ def _rebuild(
         before = negate(old.output.contents().changes().combine_chunks())
         change = consolidate(add([before, view.output.contents().changes().combine_chunks()]))
     relation.caught_up(version)
-    maintained.changes[relation.name] = change
+    maintained.changes[relation.name] = WHOLE if isinstance(change, str) else REBUILT
     return change
 
 

@@ -17,7 +17,7 @@ from spark_incr.errors import error
 from spark_incr.plan.types import arrow_schema
 from spark_incr.relation import Relation
 from spark_incr.runtime.changes import rows_of, weights
-from spark_incr.versions import WHOLE, Versions
+from spark_incr.versions import Versions
 
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = (
     "_change_type",
@@ -52,17 +52,12 @@ def changes_between(versions: Versions, name: str, first: int, last: int | None)
 def _changes(versions: Versions, relation: Relation, first: int, last: int) -> Iterator[pa.Table]:
     """Newest first, down to the version in which the view came into being."""
     for version in range(last, first - 1, -1):
-        change, timestamp_ms = versions.change_at(relation.name, version)
+        change = versions.change_at(relation, version)
         if change is None:
-            continue
-        created = isinstance(change, str)
-        if created:
-            assert change == WHOLE
-            rows = versions.rows_at(relation, version)
-            assert rows is not None
-            change = rows.changes().combine_chunks()
-        yield _fed(change, version, timestamp_ms)
-        if created:
+            return
+        if change.rows.num_rows:
+            yield _fed(change.rows, version, change.timestamp_ms)
+        if change.created:
             return
 
 

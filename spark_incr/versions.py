@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,24 @@ from spark_incr.errors import error
 from spark_incr.plan.scope import folded
 from spark_incr.relation import Published, Relation
 from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.changes import add, consolidate, negate
 from spark_incr.runtime.contents import Contents
-from spark_incr.runtime.persistence import Entries, read_run
-from spark_incr.runtime.store import Manifest, Segment, Store
+from spark_incr.runtime.difference import stored_difference
+from spark_incr.runtime.persistence import Entries, Entry, read_run
+from spark_incr.runtime.store import Manifest, Store
 
-WHOLE = "whole"  # a view came into being: its change is all of its rows
+# How the manifest marks a version whose change does not follow from its runs and the last ones
+WHOLE = "whole"  # the view came into being: its change is all of its rows
+REBUILT = "rebuilt"  # the view was computed anew
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of a view in one version, and whether the view came into being by it."""
+
+    rows: pa.Table
+    timestamp_ms: int
+    created: bool
 
 
 class Versions:
@@ -36,6 +50,7 @@ class Versions:
         self.mutex = threading.RLock()
         self.published = Published(self.number, 0, {}, {})
         self._persisted: set[str] | None = None
+        self._last: tuple[int, dict[str, pa.Table | str]] = (0, {})
         self._moved = threading.Condition()
 
     @property
@@ -90,7 +105,11 @@ class Versions:
         changes: Mapping[str, pa.Table | str] | None = None,
         record: dict[str, Any] | None = None,
     ) -> None:
-        """Make the version durable: `changed` relations, the changes of views, and its record."""
+        """Make the version durable: `changed` relations, the changes of views, and its record.
+
+        A change is not written, since it follows from the runs of this version and the last; only
+        where it does not, a word says so.
+        """
         with self.store.begin() as transaction:
             self.entries.move(transaction.carry(self.store.mostly_dead()))
             body: dict[str, Any] = {
@@ -106,14 +125,12 @@ class Versions:
                     for r in self.relations.values()
                     if not r.damaged
                 },
-                "changes": {
-                    name: change if isinstance(change, str) else transaction.write(change).to_json()
-                    for name, change in (changes or {}).items()
-                },
+                "changes": {n: c for n, c in (changes or {}).items() if isinstance(c, str)},
                 "record": record or {},
             }
             transaction.commit(body)
         self._persisted = changed
+        self._last = version, dict(changes or {})
 
     def publish(self, moved: set[str] | frozenset[str] = frozenset()) -> None:
         """Let readers see the relations as they are; `moved` are changed by this version.
@@ -163,23 +180,57 @@ class Versions:
     def rows_at(self, relation: Relation, version: int) -> Contents | None:
         """The rows of a relation in a kept version, None if it was not there, or was another."""
         with self.store.pin(self.manifest(version).version) as manifest:
-            body: Any = manifest.body
-            found = [item for item in body["relations"] if item["name"] == relation.name]
-            if not found or relation.name not in body["state"]:
-                return None
-            now = relation.to_json(relation.changed)
-            if any(found[0].get(key) != now.get(key) for key in ("kind", "schema", "fingerprint")):
+            runs = _runs_of(relation, manifest)
+            if runs is None:
                 return None
             output = relation.state.output
-            (name,) = (n for n, a in relation.arrangements.items() if a is output.arrangement)
-            runs = [read_run(entry, self.store) for entry in body["state"][relation.name][name]]
-            restored = Arrangement.restore(output.arrangement.layout, version, runs)
+            stored = [read_run(entry, self.store) for entry in runs]
+            restored = Arrangement.restore(output.arrangement.layout, version, stored)
             return Contents(output, restored.snapshot())
 
-    def change_at(self, name: str, version: int) -> tuple[pa.Table | str | None, int]:
-        """The change of a view in a kept version, and the time of the commit."""
-        manifest = self.manifest(version)
-        entry = manifest.body.get("changes", {}).get(name)  # type: ignore[attr-defined]
-        if entry is None or isinstance(entry, str):
-            return entry, manifest.timestamp_ms
-        return self.store.read(Segment.from_json(entry)), manifest.timestamp_ms
+    def change_at(self, relation: Relation, version: int) -> Change | None:
+        """What a kept version changed in a relation; None if it was not there, or was another."""
+        with self.store.pin(self.manifest(version).version) as manifest:
+            after = _runs_of(relation, manifest)
+            if after is None:
+                return None
+            number, changes = self._last
+            if number == version and isinstance(changes.get(relation.name), pa.Table):
+                return Change(changes[relation.name], manifest.timestamp_ms, False)
+            how = manifest.body.get("changes", {}).get(relation.name)  # type: ignore[attr-defined]
+            output, store = relation.state.output, self.store
+            if _definition_of(relation, manifest)["changed"] != version:
+                return Change(
+                    stored_difference(output, store, (), ()), manifest.timestamp_ms, False
+                )
+            if how == WHOLE:
+                rows = stored_difference(output, store, (), after)
+                return Change(rows, manifest.timestamp_ms, True)
+            with store.pin(self.manifest(version - 1).version) as previous:
+                before = _runs_of(relation, previous)
+                assert before is not None
+                if how == REBUILT:  # its runs are numbered anew
+                    gone = negate(stored_difference(output, store, (), before))
+                    rows = consolidate(add([stored_difference(output, store, (), after), gone]))
+                else:
+                    rows = stored_difference(output, store, before, after)
+                return Change(rows, manifest.timestamp_ms, False)
+
+
+def _definition_of(relation: Relation, manifest: Manifest) -> dict[str, Any]:
+    items: Any = manifest.body["relations"]
+    return next((item for item in items if item["name"] == relation.name), {})
+
+
+def _runs_of(relation: Relation, manifest: Manifest) -> list[Entry] | None:
+    """The stored runs of what a relation shows, if the version has it as it is now."""
+    body: Any = manifest.body
+    then, now = _definition_of(relation, manifest), relation.to_json(relation.changed)
+    if relation.name not in body["state"]:
+        return None
+    if any(then.get(key) != now.get(key) for key in ("kind", "schema", "fingerprint")):
+        return None
+    arrangement = relation.state.output.arrangement
+    (name,) = (n for n, a in relation.arrangements.items() if a is arrangement)
+    runs: list[Entry] = body["state"][relation.name][name]
+    return runs
