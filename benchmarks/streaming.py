@@ -28,12 +28,14 @@ import spark_incr
 from benchmarks.group_by import QUERY
 from benchmarks.machine import this_machine
 from benchmarks.measure import check_equal
-from benchmarks.report import write_figures
+from benchmarks.report import write_between
 from benchmarks.run import DIVISORS, spark_session
 from spark_incr.text_table import text_table
 
 COLUMNS = "x INT, y INT"
 SEED = 4
+BEGIN = "<!-- streams: written by python -m benchmarks.streaming -->"
+END = "<!-- end of streams -->"
 TEN = (
     QUERY,
     "SELECT x, count(*) AS n FROM s GROUP BY x",
@@ -208,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.figures:
         machine = this_machine().text
         text = f"Medians of {options.batches} micro-batches on: {machine}.\n\n```text\n{table}\n\n{verdicts}\n```"
-        write_figures(options.figures, text)
+        write_between(options.figures, BEGIN, END, text)
     return 0
 
 
