@@ -222,13 +222,8 @@ class Killer:
     early: int = 0
 
     def round(self) -> None:
-        for name in ("found", "ready"):
-            (self.root / name).unlink(missing_ok=True)
-        assert self.nursery.stdin is not None
-        assert self.nursery.stdout is not None
-        self.nursery.stdin.write("\n")
-        self.nursery.stdin.flush()
-        child = int(self.nursery.stdout.readline())
+        """Start a process, let it be killed at some moment, and check what it told before."""
+        child = self.start()
         if self.chance.random() < 0.25:
             self.early += 1
             time.sleep(self.chance.uniform(0, 1.5))
@@ -236,6 +231,26 @@ class Killer:
             self.check("found", delivered=False)
             self.check("ready", delivered=True)
             self.flow(self.chance.uniform(0, 0.8))
+        self.kill(child)
+
+    def last(self) -> None:
+        """After the last kill: one more process has to find everything in order."""
+        child = self.start()
+        self.check("found", delivered=False)
+        self.check("ready", delivered=True)
+        self.kill(child)
+
+    def start(self) -> int:
+        for name in ("found", "ready"):
+            (self.root / name).unlink(missing_ok=True)
+        assert self.nursery.stdin is not None
+        assert self.nursery.stdout is not None
+        self.nursery.stdin.write("\n")
+        self.nursery.stdin.flush()
+        return int(self.nursery.stdout.readline())
+
+    def kill(self, child: int) -> None:
+        assert self.nursery.stdout is not None
         os.kill(child, signal.SIGKILL)
         status = int(self.nursery.stdout.readline())
         assert os.WIFSIGNALED(status), f"the process ended by itself: {status}"
@@ -323,6 +338,7 @@ def main() -> None:
                     f" version {killer.versions[-1]}, {seconds:.0f} s",
                     flush=True,
                 )
+        killer.last()
     spark.stop()
 
 
