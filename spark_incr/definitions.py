@@ -171,7 +171,7 @@ def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained
         int(weights(view.output.contents().changes()).sum()),
         0,
         (time.perf_counter() - began) * 1e3,
-        total,
+        sum(int(weights(rows).sum()) for _, rows in inputs),
         (expression_seconds() - expressions) * 1e3,
     )
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 from pyspark.errors import PySparkException
 
@@ -100,7 +101,7 @@ def _follow(
         int(weight[weight > 0].sum()),
         int(-weight[weight < 0].sum()),
         (time.perf_counter() - began) * 1e3,
-        sum(batch.num_rows for batch in inputs.values()),
+        sum(int(np.abs(weights(batch)).sum()) for batch in inputs.values()),
         (expression_seconds() - expressions) * 1e3,
     )
     return change

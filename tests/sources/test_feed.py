@@ -134,7 +134,7 @@ def test_history_and_progress(engine: Engine) -> None:
         (h["version"], h["rows_in"], h["rows_inserted"], h["rows_deleted"]) for h in history
     ] == [
         (5, 1, 1, 0),
-        (4, 2, 1, 1),
+        (4, 3, 1, 1),
         (3, 3, 2, 0),
         (2, 0, 0, 0),
     ]
