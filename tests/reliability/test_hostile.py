@@ -94,7 +94,6 @@ def test_two_thousand_columns(engine: Engine) -> None:
     run(engine, "CREATE INCREMENTAL VIEW w AS SELECT * FROM wide WHERE c1999 > 0")
     rows = pa.table({f"c{i}": pa.array([i, -i], pa.int64()) for i in range(2_000)})
     engine.commit({"wide": {"insert": rows}})
-    engine = reopened(engine)
     assert engine.view("w").to_arrow().to_pylist() == rows.slice(0, 1).to_pylist()
 
 

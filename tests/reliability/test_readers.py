@@ -11,8 +11,8 @@ import pyarrow as pa
 from spark_incr.engine import Engine
 from tests.sources.streams import run
 
-COMMITS = 150
-READERS = 6
+COMMITS = 60
+READERS = 4
 
 
 def total(rows: pa.Table, name: str) -> int:
