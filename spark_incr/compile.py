@@ -8,11 +8,17 @@ the same query for Spark; so a misreading is refused and never maintained.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+
+from sqlglot import exp
 
 from spark_incr.errors import error
-from spark_incr.plan.build import Catalog, build_plan
+from spark_incr.plan.build import build_plan
 from spark_incr.plan.context import Analyzer, Context
-from spark_incr.plan.nodes import Node, Scan, walk
+from spark_incr.plan.environment import Catalog
+from spark_incr.plan.functions import read_functions
+from spark_incr.plan.nodes import Node, Scan, SortKey, walk
+from spark_incr.plan.output_order import output_order
 from spark_incr.plan.scope import Names, folded
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.rules import PACKS
@@ -44,7 +50,7 @@ def compile_query(
             raise error("INCR_COLUMN_COUNT", expected=len(schema), actual=len(names))
         schema = tuple(Field(name, f.type) for name, f in zip(names, schema, strict=True))
     _check_output(schema)
-    tree = parse_query(text)
+    tree = _read(text, analysis)
     if not analysis.same_query(text, print_sql(tree)):
         raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
     plan = compile_plan(text, catalog, analysis)
@@ -62,10 +68,23 @@ def compile_query(
 
 def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
     """The incremental plan of a query that is known to be valid."""
-    plan = build_plan(parse_query(text), catalog, analyzer)
+    plan = build_plan(_read(text, analyzer), catalog, analyzer)
     validate(plan, "build_plan")
     names = Names({folded(name) for node in walk(plan) for name in node.names})
     return run_packs(plan, PACKS, Context(analyzer, names))
+
+
+@lru_cache(maxsize=1_000)
+def read_order(text: str, schema: Schema) -> tuple[SortKey, ...]:
+    """The order in which the columns of a query are to be read."""
+    return output_order(parse_query(text), [f.name for f in schema])
+
+
+def _read(text: str, analyzer: Analyzer) -> exp.Query:
+    """The syntax tree of a query that is a function of its tables."""
+    tree = parse_query(text)
+    read_functions(tree, analyzer)
+    return tree
 
 
 def _check_output(schema: Schema) -> None:

@@ -18,7 +18,7 @@ from spark_incr.compile import Compiled, compile_plan, compile_query
 from spark_incr.errors import IncrementalError, error
 from spark_incr.history import Phases, Timer
 from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange
-from spark_incr.plan.build import Known
+from spark_incr.plan.environment import Known
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
 from spark_incr.relation import PENDING, Relation, Status, readers_of

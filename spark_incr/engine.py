@@ -25,7 +25,7 @@ from spark_incr.feed import Subscription
 from spark_incr.history import History, Listener, Phases, Record, SourceRead, Timer, record_of
 from spark_incr.intake import take_in
 from spark_incr.maintenance import Maintained, ViewChange, maintain
-from spark_incr.plan.build import Known
+from spark_incr.plan.environment import Known
 from spark_incr.reading import EngineSnapshot, RelationReader
 from spark_incr.relation import Relation, Status
 from spark_incr.runner import Runner

@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_incr.compile import read_order
 from spark_incr.errors import error
 from spark_incr.feed import OnChange, Subscription, changes_between, rows_as_of
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
-from spark_incr.relation import Published
+from spark_incr.relation import Published, Relation
+from spark_incr.runtime.order import row_order
 
 if TYPE_CHECKING:
     from spark_incr.engine import Engine
+
+
+def _in_order(rows: pa.Table, relation: Relation | None) -> pa.Table:
+    if relation is None or relation.stored is None:
+        return rows
+    order = read_order(relation.stored.statement.query_text, relation.schema)
+    return rows.take(row_order(rows, order)) if order else rows
 
 
 @dataclass(frozen=True)
@@ -27,14 +36,17 @@ class RelationReader:
     _engine: Engine
 
     def to_arrow(self, version: int | None = None) -> pa.Table:
-        """All rows of the last version, or of an older one that is kept."""
-        if version is None:
-            return self._engine.snapshot().to_arrow(self.name)
+        """All rows of the last version, or of an older one that is kept.
+
+        They come in the order of the view's query, if it has one.
+        """
         engine = self._engine
         relation = engine.find(self.name)
+        if version is None:
+            return _in_order(engine.snapshot().to_arrow(self.name), relation)
         if relation is None:
             raise error("INCR_RELATION_NOT_FOUND", kind="relation", name=self.name)
-        return rows_as_of(engine.versions, relation, version)
+        return _in_order(rows_as_of(engine.versions, relation, version), relation)
 
     def changes(self, since: int, until: int | None = None) -> pa.Table:
         """The changes of a view after the version `since`, up to `until` or the last one.

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_incr.catalog import Definition, StoredView, write_definition
-from spark_incr.plan.build import Known
+from spark_incr.plan.environment import Known
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.bag import bag_layout, merge_bag

@@ -1,6 +1,7 @@
 """Random queries against the oracle, as many as one likes: `python -m tests.fuzz --examples 1000`.
 
-Each example has a number of its own, counted from the seed, that makes it again. A failure is cut
+Several queries share tables, batches and an engine, for those cost more than a query. Each such
+family has a number, counted from the seed, that makes it again. A query that fails is run alone, cut
 down to few batches and rows and printed as a fixture for tests/fixtures/random/.
 """
 
@@ -21,10 +22,11 @@ from pyspark.sql import SparkSession
 
 from spark_incr.java import ensure_java
 from spark_incr.runtime import keys
-from tests.grammar import Batch, Example, example
+from tests.grammar import Batch, Example, examples
 from tests.oracle import check
 from tests.recorded import write_example
 
+FAMILY = 8
 VARIANTS = ("plain", "colliding", "reopened", "late")
 _DEFINITIONS = importlib.import_module("spark_incr.definitions")
 _FEW_BITS = np.uint64(0x5 << 61 | 0x3)
@@ -33,22 +35,24 @@ _ATTEMPTS = 40
 _NOT_THERE = "the test deletes a row that is not there"
 
 
-def run(spark: SparkSession, given: Example, variant: str = "plain") -> None:
-    """Hold an example to Spark.
+def run(spark: SparkSession, given: Example | Sequence[Example], variant: str = "plain") -> None:
+    """Hold an example to Spark, or several over the same tables and batches.
 
     `colliding` narrows the hashes of keys, `reopened` opens the engine anew after each batch, and
     `late` creates the view after all batches but one and fills it by two rows at a time.
     """
+    family = [given] if isinstance(given, Example) else list(given)
+    batches = family[0].batches
     with contextlib.ExitStack() as stack:
         stack.enter_context(interpreted(spark))
         if variant == "colliding":
             stack.enter_context(mock.patch.object(keys, "HASH_MASK", _FEW_BITS))
         if variant == "late":
             stack.enter_context(mock.patch.object(_DEFINITIONS, "CHUNK_ROWS", 2))
-        for count in range(len(given.batches), 0, -1):
+        for count in range(len(batches), 0, -1):
             # A batch that failed, here and in Spark, is not there to be undone.
             with contextlib.suppress(_NotThereError):
-                _check(spark, given, given.batches[:count], variant)
+                _check(spark, family, batches[:count], variant)
                 break
 
 
@@ -56,14 +60,16 @@ class _NotThereError(Exception):
     """A batch deletes what a failed one would have inserted."""
 
 
-def _check(spark: SparkSession, given: Example, batches: Sequence[Batch], variant: str) -> None:
+def _check(
+    spark: SparkSession, family: Sequence[Example], batches: Sequence[Batch], variant: str
+) -> None:
     try:
         check(
             spark,
-            dict(given.tables),
-            given.query,
+            dict(family[0].tables),
+            [given.query for given in family],
             batches,
-            unordered=given.unordered,
+            unordered=[name for given in family for name in given.unordered],
             magnitude=_MAGNITUDE,
             created_after=len(batches) - 1 if variant == "late" else 0,
             reopen=variant == "reopened",
@@ -88,14 +94,17 @@ def interpreted(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(key, value)
 
 
-def numbered(number: int) -> tuple[Example, str]:
-    """The example of a number and the variant in which it is run."""
+def numbered(number: int) -> tuple[list[Example], str]:
+    """The examples of a number and the variant in which they are run."""
     random = Random(number)
-    return example(random), random.choice(VARIANTS)
+    variant = random.choice(VARIANTS)
+    return examples(random, FAMILY), variant
 
 
-def failure_of(spark: SparkSession, given: Example, variant: str) -> Exception | None:
-    """What an example reveals, if anything."""
+def failure_of(
+    spark: SparkSession, given: Example | Sequence[Example], variant: str
+) -> Exception | None:
+    """What examples reveal, if anything."""
     try:
         run(spark, given, variant)
     except Exception as failure:
@@ -137,16 +146,24 @@ def _with(given: Example, batches: list[Batch]) -> Example:
 
 
 def report(spark: SparkSession, number: int) -> str:
-    """Run the example of a number; what to say if it fails, else nothing."""
-    given, variant = numbered(number)
-    failure = failure_of(spark, given, variant)
-    if failure is None:
+    """Run the examples of a number; what to say if one fails, else nothing."""
+    family, variant = numbered(number)
+    together = failure_of(spark, family, variant)
+    if together is None:
         return ""
+    found = [(given, failure_of(spark, given, variant)) for given in family]
+    texts = [_said(spark, number, given, variant, failure) for given, failure in found if failure]
+    return "\n".join(texts) or f"examples {number} ({variant}), only together: {together}"
+
+
+def _said(
+    spark: SparkSession, number: int, given: Example, variant: str, failure: Exception
+) -> str:
     small = minimised(spark, given, variant, failure)
     return "\n".join(
         [
-            f"example {number} ({variant}): {type(failure).__name__}: {failure}",
-            f"again with: python -m tests.fuzz --examples 1 --seed {number}",
+            f"examples {number} ({variant}): {type(failure).__name__}: {failure}",
+            f"again with: python -m tests.fuzz --examples {FAMILY} --seed {number}",
             json.dumps(write_example(small), ensure_ascii=False),
         ]
     )
@@ -171,7 +188,7 @@ def main() -> int:
     )
     spark.sparkContext.setLogLevel("OFF")
     failures = 0
-    for number in range(options.seed, options.seed + options.examples):
+    for number in range(options.seed, options.seed - (-options.examples // FAMILY)):
         if text := report(spark, number):
             failures += 1
             print(text, flush=True)

@@ -184,7 +184,46 @@ COMPARABLE = [
 ]
 JOINS = ["INNER"] * 6 + ["LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"]
 
-SET_OPERATIONS = ["UNION ALL"] * 4 + ["UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL"]
+# Window functions with the kind of the result. Those of the first list look at the place of a row
+# and are drawn over a total order only; the others give the same for rows that tie.
+PLACED: list[tuple[str, str]] = [
+    ("row_number()", "int"),
+    ("ntile(3)", "int"),
+    ("lag({k})", "{k}"),
+    ("lead({k}, 2)", "{k}"),
+    ("lag({int}, 1, 7)", "int"),
+    ("first_value({k})", "{k}"),
+    ("last_value({k})", "{k}"),
+    ("last_value({k}) IGNORE NULLS", "{k}"),
+    ("nth_value({k}, 2)", "{k}"),
+]
+RANKED: list[tuple[str, str]] = [
+    ("rank()", "int"),
+    ("dense_rank()", "int"),
+    ("percent_rank()", "approx"),
+    ("cume_dist()", "approx"),
+]
+FRAMED: list[tuple[str, str]] = [
+    ("count(*)", "int"),
+    ("count({k})", "int"),
+    ("sum({int})", "int"),
+    ("sum({dec})", "dec"),
+    ("sum({float})", "approx"),
+    ("avg({int})", "approx"),
+    ("min({k})", "{k}"),
+    ("max({k})", "{k}"),
+    ("count_if({bool})", "int"),
+]
+FRAMES = [
+    "",
+    "",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+]
+
+SET_OPERATIONS = ["UNION ALL"] * 4 + "UNION,INTERSECT,INTERSECT ALL,EXCEPT,EXCEPT ALL".split(",")
 
 LITERALS: dict[str, list[str]] = {
     "int": ["0", "1", "2", "(-1)"],
@@ -567,24 +606,158 @@ class Queries:
 
     def query(self, depth: int) -> Select:
         form = self.choose(
-            ["plain", "plain", "group", "group", "group", "scalar", "distinct", "union"]
+            """plain plain group group group scalar distinct union window window generator
+            first pivot""".split()
         )
         if form == "union" and depth > 0:
             return self.union(depth)
+        if form == "first" and depth > 0:
+            return self.first(depth)
+        if form == "pivot":
+            return self.pivot(depth)
         text, scope = self.joined(depth)
         where = f" WHERE {self.predicate(scope)}" if self.chance(3) else ""
         if form in ("group", "scalar"):
             return self.grouped(text + where, scope, form == "scalar")
+        if form == "window":
+            return self.windowed(text + where, scope)
+        if form == "generator":
+            return self.generated(text, scope)
         if form == "plain" and self.chance(6) and " JOIN " not in text:
             columns = tuple(Column(c.text.split(".", 1)[1], c.kind) for c in scope)
             return Select(f"SELECT * FROM {text}{where}", columns)
         items = [self.value(scope, self.choose([0, 1, 2])) for _ in range(self.choose([1, 2, 3]))]
+        if self.chance(6):
+            kind = self.choose(["int", "int", "str", "date"])
+            items.append(Column(self.subquery(scope, kind), kind))
         if form == "distinct":
             items = [i for i in items if i.kind in COMPARABLE] or [Column("1", "int")]
         return self.select("DISTINCT " if form == "distinct" else "", items, text + where)
 
+    def windowed(self, rest: str, scope: Scope) -> Select:
+        """Window functions over a FROM clause, at times qualified."""
+        usable = [c for c in scope if c.kind in COMPARABLE]
+        if not usable:
+            return self.select("", [self.value(scope, 0)], rest)
+        total = len(usable) == len(scope)
+        partition = [self.choose(usable).text for _ in range(self.choose([0, 1, 1, 2]))]
+        items = [self.value(scope, 0)]
+        for _ in range(self.choose([1, 1, 2, 3])):
+            order, frame = [self.choose(usable).text], self.choose(FRAMES)
+            if total and self.chance(2):
+                template, kind = self.choose([*PLACED, *FRAMED])
+                order = [c.text for c in self.random.sample(usable, len(usable))]
+            else:
+                template, kind = self.choose([*RANKED, *FRAMED])
+                frame = (
+                    frame if "ROWS BETWEEN 1" not in frame and "CURRENT ROW" not in frame else ""
+                )
+            if template.split("(")[0] in ("row_number", "ntile", "lag", "lead", "rank",
+                                          "dense_rank", "percent_rank", "cume_dist"):  # fmt: skip
+                frame = ""
+            own = self.choose(usable).kind
+            call = self.filled(template.replace("{k}", "{" + own + "}"), scope, 0)
+            ways = self.choose([["", " DESC", " NULLS LAST", " DESC NULLS FIRST"], [""]])
+            keys = ", ".join(text + self.choose(ways) for text in order)
+            by = f"PARTITION BY {', '.join(partition)} " if partition else ""
+            over = f"{call} OVER ({by}ORDER BY {keys}{frame})"
+            if template in [t for t, _ in FRAMED] and self.chance(4):
+                over = f"{call} OVER ({by.strip()})"
+            items.append(Column(over, kind.replace("{k}", own)))
+        if total and self.chance(6):
+            keys = ", ".join(c.text for c in usable)
+            by = f"PARTITION BY {', '.join(partition)} " if partition else ""
+            rest += f" QUALIFY row_number() OVER ({by}ORDER BY {keys}) < 3"
+        return self.select("", items, rest)
+
+    def generated(self, text: str, scope: Scope) -> Select:
+        """The elements of an array beside the row that holds it."""
+        array = self.expression(scope, "arr", 1)
+        alias, name, place = self.name("g"), self.name("e"), self.name("p")
+        form = self.choose(["explode", "posexplode", "lateral", "outer"])
+        made = [Column(f"{alias}.{name}", "int")]
+        if form == "posexplode":
+            text += f" LATERAL VIEW posexplode({array}) {alias} AS {place}, {name}"
+            made.append(Column(f"{alias}.{place}", "int"))
+        elif form == "lateral" and " JOIN " not in text:
+            text += f", LATERAL explode({array}) AS {alias}({name})"
+        else:
+            outer = "OUTER " if form == "outer" else ""
+            text += f" LATERAL VIEW {outer}explode({array}) {alias} AS {name}"
+        whole = [*scope, *made]
+        if self.chance(2):
+            return self.grouped(text, whole, self.chance(4))
+        items = [self.value(whole, self.choose([0, 1])) for _ in range(self.choose([1, 2]))]
+        return self.select("", [*items, *made], text)
+
+    def first(self, depth: int) -> Select:
+        """The first rows of a query, in an order of all its columns."""
+        inner = self.query(depth - 1)
+        columns = [c for c in inner.columns if c.kind in COMPARABLE]
+        if not columns:
+            return inner
+        alias = self.name("f")
+        names = ", ".join(f"{alias}.{c.text}" for c in columns)
+        ways = ["", " DESC", " NULLS LAST", " ASC NULLS FIRST"]
+        order = [f"{alias}.{c.text}{self.choose(ways)}" for c in columns]
+        self.random.shuffle(order)
+        offset = f" OFFSET {self.choose([1, 2])}" if self.chance(4) else ""
+        text = f"SELECT {names} FROM ({inner.text}) AS {alias} ORDER BY {', '.join(order)}"
+        return Select(f"{text} LIMIT {self.choose([0, 1, 2, 5])}{offset}", tuple(columns))
+
+    def pivot(self, depth: int) -> Select:
+        """Values of a column as columns."""
+        text, scope, _ = self.relation(depth)
+        keys = [c for c in scope if c.kind in COMPARABLE]
+        by = [c for c in keys if c.kind in ("int", "str", "bool", "date")]
+        if not by:
+            return self.select("", [self.value(scope, 0)], text)
+        subject, key, value = self.choose(by), self.choose(keys), self.choose(keys)
+        source = f"SELECT {key.text} AS g, {subject.text} AS p, {value.text} AS v FROM {text}"
+        numbers = [("sum", value.kind), ("avg", "dec" if value.kind == "dec" else "approx")]
+        options = [("count", "int"), ("max", value.kind), ("min", value.kind)]
+        options += numbers if value.kind in ("int", "dec") else []
+        calls = [self.choose(options) for _ in range(self.choose([1, 1, 2]))]
+        literals = LITERALS[subject.kind][:2]
+        names = [self.name("a") for _ in literals]
+        chosen = ", ".join(f"{v} AS {n}" for v, n in zip(literals, names, strict=True))
+        listed = ", ".join(f"{f}(v) AS c{i}" for i, (f, _) in enumerate(calls))
+        made = [
+            Column(n if len(calls) == 1 else f"{n}_c{i}", kind)
+            for n in names
+            for i, (_, kind) in enumerate(calls)
+        ]
+        shown = [Column("g", key.kind), *made]
+        pivoted = f"({source}) PIVOT ({listed} FOR p IN ({chosen}))"
+        return self.select("", shown, pivoted)
+
+    def subquery(self, scope: Scope, kind: str) -> str:
+        """A scalar subquery that gives one row, correlated or not."""
+        text, columns, _ = self.relation(0)
+        own = [c.text for c in columns if c.kind == kind]
+        if not own:
+            return self.expression(scope, kind, 0)
+        pairs = [
+            (a.text, b.text)
+            for a in scope
+            for b in columns
+            if a.kind == b.kind and a.kind in COMPARABLE
+        ]
+        where = ""
+        if pairs and not self.chance(3):
+            mine, theirs = self.choose(pairs)
+            where = f" WHERE {theirs} {self.choose(['=', '=', '<=>', '<'])} {mine}"
+        value = self.choose(own)
+        if kind == "int" and self.chance(4):
+            return f"(SELECT count({value}) FROM {text}{where})"
+        return f"(SELECT {self.choose(['max', 'min'])}({value}) FROM {text}{where})"
+
     def predicate(self, scope: Scope) -> str:
         """A condition of WHERE, at times with a subquery."""
+        if self.chance(8):
+            kind = self.choose([c.kind for c in scope if c.kind in COMPARABLE] or ["int"])
+            mine = self.expression(scope, kind, 0)
+            return f"{mine} {self.choose(['=', '<', '>='])} {self.subquery(scope, kind)}"
         if self.chance(5):
             text, columns, _ = self.relation(0)
             pairs = [
@@ -637,8 +810,18 @@ class Queries:
         names = [self.name("a") for _ in items]
         group = ""
         if keys:
-            style = self.choose(["text", "text", "position", "alias", "all"])
-            if style == "all" and shown == keys and all(k.text not in ("0", "1") for k in keys):
+            style = self.choose(["text", "text", "position", "alias", "all", "sets"])
+            if style == "sets" and all(_not_a_position(k.text) == k.text for k in keys):
+                written = ", ".join(k.text for k in keys)
+                parts = [f"({', '.join(k.text for k in keys[:n])})" for n in range(len(keys) + 1)]
+                group = self.choose(
+                    [
+                        f" GROUP BY ROLLUP ({written})",
+                        f" GROUP BY CUBE ({written})",
+                        f" GROUP BY GROUPING SETS ({', '.join(parts)})",
+                    ]
+                )
+            elif style == "all" and shown == keys and all(k.text not in ("0", "1") for k in keys):
                 group = " GROUP BY ALL"
             else:
                 written = [
@@ -674,6 +857,7 @@ class Queries:
     def whole(self) -> Select:
         """A query, with CTEs in front."""
         written = []
+        self.ctes = {}
         for _ in range(self.choose([0, 0, 0, 1, 2])):
             inner = self.query(1)
             name = self.name("w")
@@ -705,12 +889,17 @@ class Example:
     unordered: tuple[str, ...]
 
 
-def example(random: Random) -> Example:
-    """An example that a source of random numbers determines."""
+def examples(random: Random, count: int) -> list[Example]:
+    """Examples over the same tables and batches, which a source of random numbers determines."""
     tables = {f"t{i}": _schema(random) for i in range(random.choice([1, 1, 2, 2, 3]))}
-    query = Queries(random, tables).whole()
-    unordered = tuple(c.text for c in query.columns if c.kind == "bag")
-    return Example(tables, query.text, history(random, tables), unordered)
+    batches = history(random, tables)
+    queries = Queries(random, tables)
+    result = []
+    for _ in range(count):
+        query = queries.whole()
+        unordered = tuple(c.text for c in query.columns if c.kind == "bag")
+        result.append(Example(tables, query.text, batches, unordered))
+    return result
 
 
 def _schema(random: Random) -> Schema:

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyspark.sql.functions as F
 import pyspark.sql.types as T
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -38,7 +39,7 @@ from spark_incr.runtime.views import View
 from spark_incr.sql.parse import parse_statement
 from spark_incr.sql.statements import CreateView
 
-VIEW = "__oracle_view"
+VIEW = "__oracle_view_{}"
 RELATIVE = 1e-9
 EPSILON = 2.0**-52
 _STEP = "__oracle_step"
@@ -81,7 +82,7 @@ NOTHING: Batch = {}
 def check(
     spark: SparkSession,
     tables: Mapping[str, Columns],
-    query: str,
+    query: str | Sequence[str],
     batches: Sequence[Batch],
     *,
     views: Mapping[str, str] | None = None,
@@ -95,6 +96,7 @@ def check(
 ) -> None:
     """Maintain a query over batches and compare it with Spark's before the first and after each.
 
+    Several queries are maintained side by side, each as a view of its own.
     `tables` maps names to columns, as DDL or as a schema; `views` are incremental views that the
     query may read; `static` are tables of Spark alone; `keys` are primary keys. Columns named in
     `unordered` hold lists whose order is free. The views are created after `created_after` batches,
@@ -106,9 +108,10 @@ def check(
         name: Model.of(spark, name, columns, (keys or {}).get(name, ()))
         for name, columns in tables.items()
     }
-    definitions = {**(views or {}), VIEW: query}
+    queries = [query] if isinstance(query, str) else list(query)
+    targets = {VIEW.format(i): text for i, text in enumerate(queries)}
     with tempfile.TemporaryDirectory() as directory, _temporary_views(spark) as named:
-        run = _Run(spark, directory, model, definitions, named, static or {}, reference)
+        run = _Run(spark, directory, model, (views or {}, targets), named, static or {}, reference)
         try:
             for name, rows in (static or {}).items():
                 named(name, spark.createDataFrame(rows))
@@ -200,8 +203,8 @@ class _Step:
 
     label: str
     models: Mapping[str, Model]
-    expected: DataFrame
-    actual: dict[str, pa.Table] = field(default_factory=dict)
+    expected: Mapping[str, DataFrame]
+    actual: dict[str, dict[str, pa.Table]] = field(default_factory=dict)
     failure: Exception | None = None
 
 
@@ -213,7 +216,7 @@ class _Run:
         spark: SparkSession,
         directory: str,
         models: dict[str, Model],
-        definitions: Mapping[str, str],
+        definitions: tuple[Mapping[str, str], Mapping[str, str]],
         named: Any,
         static: Mapping[str, pa.Table],
         reference: bool,
@@ -221,7 +224,8 @@ class _Run:
         self.spark = spark
         self.directory = directory
         self.models: Mapping[str, Model] = models
-        self.definitions = definitions
+        self.targets = definitions[1]
+        self.definitions = {**definitions[0], **definitions[1]}
         self.named = named
         self.reference = reference
         self.created = False
@@ -284,17 +288,21 @@ class _Run:
             results = {**self.results("Arrow runtime"), **self.referred(changes)}
             self.steps.append(_Step(label, changed, expected, results))
 
-    def results(self, who: str) -> dict[str, pa.Table]:
-        return {who: self.engine.view(VIEW).to_arrow()}
+    def results(self, who: str) -> dict[str, dict[str, pa.Table]]:
+        return {who: {name: self.engine.view(name).to_arrow() for name in self.targets}}
 
-    def referred(self, changes: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    def referred(self, changes: dict[str, pa.Table]) -> dict[str, dict[str, pa.Table]]:
         """What the SQL texts give after a batch, if they are run."""
         for name, reference in self.references.items():
             changes = {**changes, name: self.renamed(name, reference.apply(changes))}
         if not self.references:
             return {}
-        rows = self.renamed(VIEW, self.references[VIEW].rows())
-        return {_REFERENCE: repeated(rows)}
+        return {
+            _REFERENCE: {
+                name: repeated(self.renamed(name, self.references[name].rows()))
+                for name in self.targets
+            }
+        }
 
     def renamed(self, name: str, rows: pa.Table) -> pa.Table:
         """Rows of a plan under the names that users see."""
@@ -306,48 +314,68 @@ class _Run:
         if self.created:
             self.steps[-1].actual.update(self.results("Arrow runtime, reopened"))
 
-    def recomputation(self, models: Mapping[str, Model]) -> DataFrame:
-        """The query over the model; it holds on to these rows whatever the names mean later."""
+    def recomputation(self, models: Mapping[str, Model]) -> dict[str, DataFrame]:
+        """The queries over the model; they hold on to these rows whatever the names mean later."""
         for name, model in models.items():
             struct = T.StructType([T.StructField(f.name, f.type) for f in model.definition.schema])
             self.named(name, self.spark.createDataFrame(model.to_arrow(), struct))
+        frames = {}
         for name, query in self.definitions.items():
             frame = self.spark.sql(query)
-            if name != VIEW:
+            if name in self.targets:
+                frames[name] = frame
+            else:
                 self.named(name, frame)
-        return frame
+        return frames
 
     def compare(self, tolerance: Tolerance) -> None:
         succeeded = [step for step in self.steps if step.failure is None]
-        for step, expected in zip(succeeded, self.expectations(succeeded), strict=True):
-            schema = tuple(Field(f.name, f.dataType) for f in step.expected.schema.fields)
-            for who, actual in step.actual.items():
-                absolute = tolerance.absolute(step.models.values(), squared=who == _REFERENCE)
-                wanted = arrow_schema(schema)
-                assert actual.schema.equals(wanted), f"{who}: {actual.schema} is not {wanted}"
-                difference = compare_bags(expected, actual, tolerance.unordered, absolute)
-                if difference:
-                    raise AssertionError(f"{step.label}: {who} differs from Spark\n{difference}")
+        for name, query in self.targets.items():
+            frames = [step.expected[name] for step in succeeded]
+            expectations = zip(succeeded, self.expectations(succeeded, frames), strict=True)
+            for step, expected in expectations:
+                self.compare_step(step, name, query, expected, tolerance)
         for step in self.steps:
             if step.failure is not None:
-                try:
-                    result = step.expected.toArrow()
-                except PySparkException:
-                    continue
-                raise AssertionError(
-                    f"{step.label}: failed here, not in Spark, which gives {result.to_pylist()}"
-                ) from step.failure
+                self.compare_failure(step)
 
-    def expectations(self, steps: Sequence[_Step]) -> list[pa.Table]:
+    def compare_step(
+        self, step: _Step, name: str, query: str, expected: pa.Table, tolerance: Tolerance
+    ) -> None:
+        fields = step.expected[name].schema.fields
+        wanted = arrow_schema(tuple(Field(f.name, f.dataType) for f in fields))
+        which = f" of {query}" if len(self.targets) > 1 else ""
+        for who, results in step.actual.items():
+            actual = results[name]
+            absolute = tolerance.absolute(step.models.values(), squared=who == _REFERENCE)
+            assert actual.schema.equals(wanted), f"{who}: {actual.schema} is not {wanted}{which}"
+            difference = compare_bags(expected, actual, tolerance.unordered, absolute)
+            if difference:
+                message = f"{step.label}: {who} differs from Spark{which}\n{difference}"
+                raise AssertionError(message)
+
+    def compare_failure(self, step: _Step) -> None:
+        """One of the queries has to fail in Spark, too."""
+        try:
+            results = [frame.toArrow().to_pylist() for frame in step.expected.values()]
+        except PySparkException:
+            return
+        raise AssertionError(
+            f"{step.label}: failed here, not in Spark, which gives {results}"
+        ) from step.failure
+
+    def expectations(self, steps: Sequence[_Step], frames: Sequence[DataFrame]) -> list[pa.Table]:
         """What Spark gives for each step, by one query if it can."""
-        frames = [step.expected.select("*", F.lit(i).alias(_STEP)) for i, step in enumerate(steps)]
-        union = frames[0]
-        for frame in frames[1:]:
+        numbered = [frame.select("*", F.lit(i).alias(_STEP)) for i, frame in enumerate(frames)]
+        union = numbered[0]
+        for frame in numbered[1:]:
             union = union.unionAll(frame)
         try:
             result = union.toArrow()
-        except PySparkException:
-            return [self.expectation(step) for step in steps]
+        except (PySparkException, Py4JJavaError, pa.ArrowInvalid):
+            # One of them fails, or Spark itself does: it cannot merge some plans of a union.
+            pairs = zip(steps, frames, strict=True)
+            return [self.expectation(step, frame) for step, frame in pairs]
         numbers = result.column(_STEP).to_pylist()
         return [
             result.take(
@@ -356,9 +384,9 @@ class _Run:
             for i in range(len(steps))
         ]
 
-    def expectation(self, step: _Step) -> pa.Table:
+    def expectation(self, step: _Step, frame: DataFrame) -> pa.Table:
         try:
-            return step.expected.toArrow()
+            return frame.toArrow()
         except PySparkException as failure:
             raise AssertionError(f"{step.label}: Spark fails, this does not") from failure
 

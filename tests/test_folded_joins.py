@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_incr.compile import compile_plan
-from spark_incr.plan.build import Known
+from spark_incr.plan.environment import Known
 from spark_incr.plan.explain import explain_plan
 from spark_incr.plan.nodes import Node
 from spark_incr.serve.analysis import SparkAnalysis

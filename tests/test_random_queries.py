@@ -14,16 +14,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.fuzz import VARIANTS, report, run
+from tests.fuzz import FAMILY, VARIANTS, report, run
 from tests.recorded import read_example
 
+EXAMPLES = 200
 FIXTURES = Path(__file__).parent / "fixtures" / "random"
 
 
 # The number is a seed and has no smaller neighbour: `report` does the shrinking.
 @pytest.mark.fuzz
 @settings(
-    max_examples=25,
+    max_examples=EXAMPLES // FAMILY,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
     print_blob=True,

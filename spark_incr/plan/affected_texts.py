@@ -6,6 +6,8 @@ it gave, which is kept in `rN_results`. A limit is asked before and after the me
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from sqlglot import exp
 
 from spark_incr.plan.change_texts import (
@@ -20,13 +22,15 @@ from spark_incr.plan.change_texts import (
     consolidated,
     difference,
     merged_bag,
+    named,
     parse,
     relation,
     same,
     select,
 )
-from spark_incr.plan.nodes import RELATION, Limit, Rederive
+from spark_incr.plan.nodes import RELATION, Limit, Recursion, Rederive
 from spark_incr.plan.types import Schema
+from spark_incr.sql.dialect import parse_query
 
 
 def rederive_texts(node: Rederive, name: str, changes: str) -> StageTexts:
@@ -54,7 +58,7 @@ def rederive_texts(node: Rederive, name: str, changes: str) -> StageTexts:
             rows, node.input.schema, consolidated(node.input.schema, changes, ()).subquery("d")
         ),
         Text(touched, "rows of the keys of the batch", copies),
-        Text(answer, REDERIVED, over(node.query, touched)),
+        Text(answer, REDERIVED, over(node.query, {RELATION: touched})),
         Text(changes_of(name), "change", change),
         merged_bag(results, node.schema, delta),
     )
@@ -65,6 +69,8 @@ def rederive_texts(node: Rederive, name: str, changes: str) -> StageTexts:
 def limit_texts(node: Limit, name: str, changes: str) -> StageTexts:
     """The texts of the first rows in an order."""
     rows = f"{name}_rows"
+    if node.keys:
+        return _keyed_limit_texts(node, name, changes)
     answer = select(columns(node.names), _copies(node.schema, rows).subquery("copies"))
     for key in node.order:
         (column,) = columns([key.column])
@@ -84,15 +90,78 @@ def limit_texts(node: Limit, name: str, changes: str) -> StageTexts:
     return StageTexts(name, "first rows", texts, (bag_state(rows, node.schema),))
 
 
-def over(query: exp.Expr, source: str) -> exp.Query:
-    """A query over `RELATION` as one over a relation of the texts."""
+def _keyed_limit_texts(node: Limit, name: str, changes: str) -> StageTexts:
+    """The first rows of each key: those whose number in the order is in the range."""
+    rows, place = f"{name}_rows", "__incr_place"
+    order = [
+        exp.Ordered(this=columns([k.column])[0], desc=k.descending, nulls_first=k.nulls_first)
+        for k in node.order
+    ]
+    window = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=columns(node.keys),
+        order=exp.Order(expressions=[*order, *columns(node.names)]),
+    )
+    numbered = select(
+        [*columns(node.names), exp.alias_(window, place)],
+        _copies(node.schema, rows).subquery("copies"),
+    )
+    answer = select(columns(node.names), numbered.subquery("numbered"))
+    answer = answer.where(parse(f"{place} > {node.offset}"))
+    if node.limit is not None:
+        answer = answer.where(parse(f"{place} <= {node.offset + node.limit}"))
+    texts = (
+        Text(f"{name}_before", ANSWER, answer),
+        merged_bag(rows, node.schema, consolidated(node.schema, changes, ()).subquery("d")),
+        Text(f"{name}_after", ANSWER, answer),
+        difference(name, node.names),
+    )
+    title = f"first rows by {', '.join(node.keys)}"
+    return StageTexts(name, title, texts, (bag_state(rows, node.schema),))
+
+
+def recursion_texts(node: Recursion, name: str, inputs: Sequence[str]) -> StageTexts:
+    """The texts of a recursion, which is run anew over all rows that it reads."""
+    texts: list[Text] = []
+    states = []
+    sources: dict[str, str] = {}
+    for i, (source, changes) in enumerate(zip(node.sources, inputs, strict=True)):
+        rows, copies = f"{name}_rows_{i}", f"{name}_source_{i}"
+        delta = consolidated(source.schema, changes, ()).subquery("d")
+        texts.append(merged_bag(rows, source.schema, delta))
+        relation_name, names = node.relations[i]
+        items = [named(c, n) for c, n in zip(columns(source.names), names, strict=True)]
+        query = select(items, _copies(source.schema, rows).subquery("copies"))
+        texts.append(Text(copies, "rows that the recursion reads", query))
+        states.append(bag_state(rows, source.schema))
+        sources[relation_name] = copies
+    results, answer = f"{name}_results", f"{name}_answer"
+    recursion = over(parse_query(node.query), sources).subquery("a")
+    recursion.args["alias"].set("columns", [exp.to_identifier(n, quoted=True) for n in node.names])
+    change = exp.union(
+        select([*columns(node.names), parse(f"1 AS {WEIGHT}")], relation(answer)),
+        select([*columns(node.names), parse(f"-{WEIGHT} AS {WEIGHT}")], relation(results)),
+        distinct=False,
+    )
+    delta = consolidated(node.schema, changes_of(name), ()).subquery("d")
+    texts += [
+        Text(answer, REDERIVED, select(columns(node.names), recursion)),
+        Text(changes_of(name), "change", change),
+        merged_bag(results, node.schema, delta),
+    ]
+    states.append(bag_state(results, node.schema))
+    return StageTexts(name, "recursion over all rows", tuple(texts), tuple(states))
+
+
+def over(query: exp.Expr, sources: Mapping[str, str]) -> exp.Query:
+    """A query over relations of the runtime as one over relations of the texts."""
     query = query.copy()
     assert isinstance(query, exp.Query)
     for table in query.find_all(exp.Table):
-        if table.name == RELATION:
-            table.set("this", exp.to_identifier(source, quoted=True))
+        if table.name in sources:
             if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(RELATION)))
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+            table.set("this", exp.to_identifier(sources[table.name], quoted=True))
     return query
 
 

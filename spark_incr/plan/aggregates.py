@@ -11,6 +11,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from spark_incr.plan.functions import AGGREGATE
+
 HOMOMORPHIC = "homomorphic"
 MULTISET = "multiset"
 # The function of a call that is evaluated as it was written, over the rows of its group.
@@ -56,9 +58,6 @@ _BY_CLASS: dict[type[exp.Expr], str] = {
     exp.Stddev: "stddev_samp",
     exp.StddevSamp: "stddev_samp",
     exp.StddevPop: "stddev_pop",
-    exp.CovarPop: "covar_pop",
-    exp.CovarSamp: "covar_samp",
-    exp.Corr: "corr",
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
     exp.Any: "bool_or",
@@ -76,7 +75,6 @@ _BY_CLASS: dict[type[exp.Expr], str] = {
     exp.LastValue: "last",
     exp.ArrayAgg: "collect_list",
     exp.ArrayUniqueAgg: "collect_set",
-    exp.Quantile: "percentile",
     exp.Median: "median",
 }
 
@@ -91,6 +89,9 @@ _BY_NAME = {
     "var_samp": "var_samp",
     "count_if": "count_if",
     "percentile": "percentile",
+    "corr": "corr",
+    "covar_pop": "covar_pop",
+    "covar_samp": "covar_samp",
     "any_value": "any_value",
     "bit_xor": "bit_xor",
     "bit_and": "bit_and",
@@ -129,13 +130,38 @@ OTHER_AGGREGATES = frozenset(
         "try_sum",
         "hll_sketch_agg",
         "hll_union_agg",
+        "bitmap_and_agg",
         "bitmap_construct_agg",
         "bitmap_or_agg",
         "approx_top_k",
-        "product",
-        "max_min",
-        "schema_of_json_agg",
+        "approx_top_k_accumulate",
+        "approx_top_k_combine",
+        "collect_union",
+        "kll_merge_agg_bigint",
+        "kll_merge_agg_double",
+        "kll_merge_agg_float",
+        "kll_sketch_agg_bigint",
+        "kll_sketch_agg_double",
+        "kll_sketch_agg_float",
+        "schema_of_variant_agg",
+        "theta_intersection_agg",
+        "theta_sketch_agg",
+        "theta_union_agg",
+        "tuple_intersection_agg_double",
+        "tuple_intersection_agg_integer",
+        "tuple_sketch_agg_double",
+        "tuple_sketch_agg_integer",
+        "tuple_union_agg_double",
+        "tuple_union_agg_integer",
+        "vector_avg",
+        "vector_sum",
     ]
+)
+
+
+# Functions that only Spark evaluates over distinct rows.
+_NOT_OF_DISTINCT = frozenset(
+    """min_by max_by first last percentile median corr covar_pop covar_samp""".split()
 )
 
 
@@ -155,7 +181,7 @@ def is_aggregate(node: exp.Expr) -> bool:
         return True
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        return name in _BY_NAME or name in OTHER_AGGREGATES
+        return name in _BY_NAME or name in OTHER_AGGREGATES or bool(node.meta.get(AGGREGATE))
     if isinstance(node, exp.Any):
         # LIKE ANY (...) is read as the same node over a list of patterns.
         return isinstance(node.this, exp.Paren)
@@ -227,7 +253,7 @@ def read_call(node: exp.Expr) -> Reading | None:
         "bit_or",
     ):
         distinct = False
-    if distinct and function in ("min_by", "max_by", "first", "last", "percentile", "median"):
+    if distinct and function in _NOT_OF_DISTINCT:
         return None
     expected = {"covar_pop": 2, "covar_samp": 2, "corr": 2, "min_by": 2, "max_by": 2}.get(
         function, 1

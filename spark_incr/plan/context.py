@@ -13,8 +13,21 @@ from spark_incr.plan.scope import Names
 from spark_incr.plan.types import Schema
 
 
+@dataclass(frozen=True)
+class SessionFunction:
+    """A function that a user has registered."""
+
+    aggregates: bool
+    deterministic: bool
+    reads: bool
+    """Whether it is made of a query that reads a relation."""
+
+
 class Analyzer(Protocol):
     """What only Spark knows."""
+
+    def session_function(self, name: str, arguments: int) -> SessionFunction | None:
+        """What a name means if it is a function of the session and not Spark's own."""
 
     def types(self, schema: Schema, expressions: Sequence[exp.Expr]) -> list[T.DataType]:
         """The types of expressions over columns."""

@@ -18,6 +18,7 @@ and the outer query is joined with the result on the values of D, NULL with NULL
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp, parse_one
@@ -28,21 +29,27 @@ from spark_incr.plan.context import Context
 from spark_incr.plan.joins import equality, keyed_join, only
 from spark_incr.plan.nodes import (
     Aggregate,
+    AtMostOne,
+    Constant,
     Filter,
+    Generate,
     Join,
     JoinKind,
+    Limit,
     Node,
     Project,
     Repeat,
     Single,
     UnionAll,
+    Window,
     column,
     columns_in,
     conjuncts,
     substitute,
     walk,
 )
-from spark_incr.plan.types import Field
+from spark_incr.plan.types import Field, type_text
+from spark_incr.sql.dialect import print_sql, quoted
 
 Defaults = dict[str, exp.Expr]
 
@@ -60,7 +67,11 @@ def free_columns(node: Node) -> set[str]:
 def _expressions(node: Node) -> tuple[exp.Expr, ...]:
     if isinstance(node, Project):
         return node.expressions
-    return (node.condition,) if isinstance(node, Filter) else ()
+    if isinstance(node, Filter):
+        return (node.condition,)
+    if isinstance(node, Generate):
+        return (node.generator,)
+    return tuple(w for _, w in node.functions) if isinstance(node, Window) else ()
 
 
 def always_one_row(node: Node) -> bool:
@@ -229,6 +240,24 @@ def push_down(values: Node, renamed: dict[str, str], node: Node, context: Contex
     if isinstance(node, Repeat):
         below = push_down(values, renamed, node.input, context)
         return Repeat(values.schema + node.schema, below, node.times)
+    if isinstance(node, AtMostOne):
+        below = push_down(values, renamed, node.input, context)
+        return AtMostOne(values.schema + node.schema, below, node.count)
+    if isinstance(node, Generate):
+        below = push_down(values, renamed, node.input, context)
+        return replace(
+            node,
+            schema=values.schema + node.schema,
+            input=below,
+            generator=own(node.generator),
+        )
+    if isinstance(node, Limit):
+        below = push_down(values, renamed, node.input, context)
+        keys = (*values.names, *node.keys)
+        return replace(node, schema=values.schema + node.schema, input=below, keys=keys)
+    if isinstance(node, Window):
+        below = push_down(values, renamed, node.input, context)
+        return _push_window(values, node, below, own)
     if isinstance(node, UnionAll):
         inputs = []
         for relation in node.relations:
@@ -241,6 +270,19 @@ def push_down(values: Node, renamed: dict[str, str], node: Node, context: Contex
     raise error("INCR_UNSUPPORTED", what=f"correlation through {type(node).__name__}")
 
 
+def _push_window(
+    values: Node, node: Window, below: Node, own: Callable[[exp.Expr], exp.Expr]
+) -> Node:
+    keys = (*values.names, *node.keys)
+    functions = []
+    for name, window in node.functions:
+        pushed = own(window)
+        assert isinstance(pushed, exp.Window)
+        pushed.set("partition_by", [column(k) for k in keys])
+        functions.append((name, pushed))
+    return Window(values.schema + node.schema, below, keys, tuple(functions))
+
+
 def _push_aggregate(
     values: Node, renamed: dict[str, str], node: Aggregate, context: Context
 ) -> Node:
@@ -248,9 +290,9 @@ def _push_aggregate(
     grouped = Aggregate(values.schema + node.schema, below, (*values.names, *node.keys), node.calls)
     if not node.scalar:
         return grouped
-    if _unknown_over_nothing(node):
-        raise error("INCR_UNSUPPORTED", what="this aggregate in a correlated subquery")
     # A row for every value of D, also where nothing was aggregated.
+    if _unknown_over_nothing(node):
+        return _with_nothing(values, node, grouped, context)
     copies = {f.name: Field(context.names.fresh(f.name), f.type) for f in grouped.schema}
     copied = Project(tuple(copies.values()), grouped, tuple(column(n) for n in grouped.names))
     pairs = [(column(n), column(copies[n].name), True) for n in values.names]
@@ -264,6 +306,33 @@ def _push_aggregate(
             else exp.Coalesce(this=found, expressions=[nothing])
         )
     return Project(values.schema + node.schema, joined, tuple(expressions))
+
+
+def _with_nothing(values: Node, node: Aggregate, grouped: Aggregate, context: Context) -> Node:
+    """γd(D ⋈ R) ⊎ (D ▷ γd(D ⋈ R)) × γ(∅): what functions give for nothing, Spark says once."""
+    calls = ", ".join(print_sql(c.expression) for c in node.calls if c.expression is not None)
+    nulls = ", ".join(
+        f"CAST(NULL AS {type_text(f.type)}) AS {quoted(f.name)}" for f in node.input.schema
+    )
+    fresh = {f.name: Field(context.names.fresh(f.name), f.type) for f in grouped.schema}
+    nothing = Constant(
+        tuple(fresh[c.name] for c in node.calls),
+        f"SELECT {calls} FROM (SELECT {nulls or '1'} WHERE false)",
+    )
+    pairs = [(column(n), column(fresh[n].name), True) for n in values.names]
+    keys = Project(
+        tuple(fresh[n] for n in values.names), grouped, tuple(column(n) for n in values.names)
+    )
+    alone = only(keyed_join(values, keys, list(pairs), JoinKind.ANTI, context), values.names)
+    missing = Join(alone.schema + nothing.schema, alone, nothing, ())
+    schema = values.schema + node.schema
+    inputs = []
+    for side in (grouped, missing):
+        own = tuple(Field(context.names.fresh(f.name), f.type) for f in schema)
+        inputs.append(Project(own, side, tuple(column(n) for n in side.names)))
+    union = tuple(Field(context.names.fresh(f.name), f.type) for f in schema)
+    both = UnionAll(union, tuple(inputs))
+    return Project(schema, both, tuple(column(f.name) for f in union))
 
 
 def _push_join(values: Node, renamed: dict[str, str], node: Join, context: Context) -> Node:

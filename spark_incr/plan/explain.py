@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sqlglot import exp
+
 from spark_incr.plan.facts import unique_keys
 from spark_incr.plan.folding import fold_of
 from spark_incr.plan.nodes import (
@@ -23,11 +25,13 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
+    Recursion,
     Rederive,
     Repeat,
     Scan,
     Single,
     UnionAll,
+    Window,
     walk,
 )
 from spark_incr.plan.stages import AggregateStage
@@ -35,6 +39,7 @@ from spark_incr.plan.types import type_text
 from spark_incr.sql.dialect import print_sql, quoted
 
 Size = Callable[[int], str | None]
+BySpark = Callable[[int], Sequence[exp.Expr]]
 _WIDTH = 11
 
 
@@ -44,8 +49,12 @@ def tier_of(node: Node) -> str:
         return "bilinear" if node.keys else "bilinear (no equality to look up by)"
     if isinstance(node, Rederive):
         return f"affected ({node.reason})"
+    if isinstance(node, Window):
+        return "affected (window function)"
+    if isinstance(node, Recursion):
+        return "affected (recursion: Spark runs it anew over all rows that it reads)"
     if isinstance(node, Limit):
-        return "head"
+        return "affected (first rows of each key)" if node.keys else "head"
     if isinstance(node, AggregateStage):
         if node.tier == "homomorphic":
             return "homomorphic (rows never leave)" if node.multisets else "homomorphic"
@@ -55,8 +64,11 @@ def tier_of(node: Node) -> str:
     return "linear"
 
 
-def explain_plan(plan: Node, size: Size | None = None) -> str:
-    """The plan, one relation after the other; `size` tells the state of each."""
+def explain_plan(plan: Node, size: Size | None = None, by_spark: BySpark | None = None) -> str:
+    """The plan, one relation after the other.
+
+    `size` tells the state of each, `by_spark` which of its expressions Spark evaluates.
+    """
     numbers: dict[Node, str] = {}
     lines: list[str] = []
     for number, node in enumerate(_visited(plan)):
@@ -66,6 +78,10 @@ def explain_plan(plan: Node, size: Size | None = None) -> str:
         lines.append(f"{name} := {_head(node, inputs)}")
         for label, text in _details(node):
             lines.append(f"    {label:<{_WIDTH}}{text}")
+        lines.extend(
+            f"    {'by Spark':<{_WIDTH}}{print_sql(expression)}"
+            for expression in (by_spark(number) if by_spark else ())
+        )
         state = size(number) if size else None
         if state:
             lines.append(f"    {'state':<{_WIDTH}}{state}")
@@ -116,9 +132,19 @@ def _head(node: Node, inputs: Sequence[str]) -> str:
         case Limit():
             keys = [f"{k.column}{' DESC' if k.descending else ''}" for k in node.order]
             rows = f"{node.limit if node.limit is not None else 'all'} rows from {node.offset}"
-            inner = f"{inputs[0]}: {rows} by {', '.join(keys) or 'all columns'}"
-        case Rederive() | Generate():
+            per = f" per {', '.join(node.keys)}" if node.keys else ""
+            inner = f"{inputs[0]}: {rows} by {', '.join(keys) or 'all columns'}{per}"
+        case Rederive():
             inner = f"{inputs[0]}: {print_sql(node.query)}"
+        case Window():
+            inner = f"{inputs[0]}: " + ", ".join(
+                f"{print_sql(w)} AS {n}" for n, w in node.functions
+            )
+        case Generate():
+            outer = "outer " if node.outer else ""
+            inner = f"{inputs[0]}: {outer}{print_sql(node.generator)} AS {', '.join(node.made)}"
+        case Recursion():
+            inner = ", ".join([*inputs, node.query])
         case Repeat():
             inner = f"{inputs[0]}: {node.times} times"
         case Project():
@@ -145,8 +171,12 @@ def _details(node: Node) -> list[tuple[str, str]]:
             for (a, b), safe in zip(node.keys, node.null_safe, strict=True)
         ]
         result.append(("lineage", ", ".join(pairs) or "none"))
-    if isinstance(node, Rederive):
+    if isinstance(node, (Rederive, Window)):
         result.append(("lineage", ", ".join(node.keys) or "none (all rows)"))
+    if isinstance(node, Recursion):
+        result.append(("lineage", "none (all rows)"))
+    if isinstance(node, Limit) and node.keys:
+        result.append(("lineage", ", ".join(node.keys)))
     if isinstance(node, AggregateStage):
         bits = " (bit by bit)" if node.exact else ""
         result.append(("lineage", (", ".join(node.keys) or "none (one row)") + bits))

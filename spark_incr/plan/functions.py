@@ -1,82 +1,145 @@
-"""Functions that a view may not call: their value depends on more than the rows."""
+"""Functions as far as the plan must know them: those that a view may not call, and session functions.
+
+A view is a function of its tables. What reads a clock, a random source or its surroundings is
+refused. A function that a user has registered is Spark's business, but Spark must say whether it
+aggregates and whether it is deterministic.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sqlglot import exp
 
-from spark_incr.errors import error
-from spark_incr.sql.dialect import position_of
+from spark_incr.errors import IncrementalError, error
+from spark_incr.sql.dialect import position_of, print_sql
 
-_UNSTABLE_NAMES = frozenset(
-    [
-        "rand",
-        "random",
-        "randn",
-        "uuid",
-        "shuffle",
-        "monotonically_increasing_id",
-        "spark_partition_id",
-        "input_file_name",
-        "input_file_block_start",
-        "input_file_block_length",
-        "current_timestamp",
-        "now",
-        "current_date",
-        "curdate",
-        "current_time",
-        "localtimestamp",
-        "unix_timestamp",
-        "current_user",
-        "user",
-        "session_user",
-        "current_database",
-        "current_schema",
-        "current_catalog",
-        "current_timezone",
-        "version",
-        "randstr",
-        "uniform",
-        "getdate",
-        "sysdate",
-        "reflect",
-        "java_method",
-    ]
+if TYPE_CHECKING:
+    from spark_incr.plan.context import Analyzer
+
+AGGREGATE = "aggregate"
+"""The mark, in the meta data of a call, of a session function that aggregates."""
+
+_CLOCK = "Store the time in a column of a table when the row is inserted."
+_RANDOM = (
+    "Store the value in a column of a table when the row is inserted, or derive it with hash()."
 )
-_UNSTABLE_CLASSES = tuple(
-    getattr(exp, name)
-    for name in [
-        "Rand",
-        "Randn",
-        "Uuid",
-        "CurrentTimestamp",
-        "CurrentDate",
-        "CurrentTime",
-        "CurrentDatetime",
-        "Localtimestamp",
-        "CurrentUser",
-        "SessionUser",
-        "CurrentSchema",
-        "CurrentDatabase",
-        "CurrentCatalog",
-        "CurrentTimezone",
-        "CurrentVersion",
-        "Version",
-        "Uniform",
-        "Randstr",
-    ]
-    if hasattr(exp, name)
-)
+_SURROUNDINGS = "Write the value as a literal, or store it in a column of a table."
+_PLACE = "Give the rows a column of their own for it; row_number() numbers them by an order."
+
+UNSTABLE: dict[str, str] = {
+    **dict.fromkeys(
+        """current_timestamp now current_date curdate current_time localtimestamp""".split(),
+        _CLOCK,
+    ),
+    **dict.fromkeys("rand random randn uuid shuffle randstr uniform".split(), _RANDOM),
+    **dict.fromkeys(
+        """current_user user session_user current_database current_schema current_catalog
+        current_timezone version reflect java_method try_reflect current_path""".split(),
+        _SURROUNDINGS,
+    ),
+    **dict.fromkeys(
+        """monotonically_increasing_id spark_partition_id input_file_name input_file_block_start
+        input_file_block_length""".split(),
+        _PLACE,
+    ),
+}
+"""Functions of Spark whose value depends on more than the rows, and what to do instead."""
+
+_UNSTABLE_BELOW: dict[str, tuple[int, str]] = {
+    "unix_timestamp": (1, _CLOCK),
+    "aes_encrypt": (5, "Give the initialization vector; without it Spark draws one."),
+}
+"""Functions that are stable with at least so many arguments."""
+
+# Calls that sqlglot reads without parentheses, or under a name of its own.
+_CLASSES: dict[type[exp.Expr], str] = {
+    exp.CurrentTimestamp: "current_timestamp",
+    exp.CurrentDate: "current_date",
+    exp.CurrentTime: "current_time",
+    exp.CurrentDatetime: "current_timestamp",
+    exp.Localtimestamp: "localtimestamp",
+    exp.CurrentUser: "current_user",
+    exp.SessionUser: "session_user",
+    exp.Rand: "rand",
+    exp.Randn: "randn",
+    exp.Uuid: "uuid",
+}
 
 
-def refuse_unstable(expression: exp.Expr) -> None:
-    """Raise if the expression reads a clock, a random source or its surroundings."""
-    for node in expression.walk():
-        name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
-        unstable = isinstance(node, _UNSTABLE_CLASSES) or name in _UNSTABLE_NAMES
-        if unstable and not (name == "unix_timestamp" and node.expressions):
+def read_functions(tree: exp.Expr, analyzer: Analyzer) -> None:
+    """Refuse what is not deterministic, and mark the session functions that aggregate."""
+    for node in tree.walk():
+        if isinstance(node, exp.TableSample):
             raise error(
                 "INCR_NONDETERMINISTIC",
-                what=node.sql(dialect="spark"),
-                hint="Store the value in a column of a table when the row is inserted.",
-                position=position_of(node),
+                what="TABLESAMPLE",
+                hint="Choose rows by a condition on their columns, for example pmod(hash(id), 100) < 5.",
+                position=position_of(node.parent) if node.parent else None,
             )
+        name = called(node)
+        if name is None:
+            continue
+        if name in UNSTABLE:
+            raise _unstable(node, UNSTABLE[name])
+        if name in _UNSTABLE_BELOW and len(node.expressions) < _UNSTABLE_BELOW[name][0]:
+            raise _unstable(node, _UNSTABLE_BELOW[name][1])
+        if _reads_today(node):
+            raise _unstable(node, _CLOCK)
+        _ask(node, name, analyzer)
+
+
+def called(node: exp.Expr) -> str | None:
+    """The name of the function that a node calls, as Spark knows it."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    if type(node) in _CLASSES:
+        return _CLASSES[type(node)]
+    if isinstance(node, exp.Func):
+        written = node.meta.get("name")
+        return written.lower() if isinstance(written, str) else node.sql_name().lower()
+    return None
+
+
+def _reads_today(node: exp.Expr) -> bool:
+    """Whether a text is cast that means the current day: 'now', 'today', 'tomorrow', 'yesterday'."""
+    if isinstance(node, (exp.Cast, exp.TryCast)) and node.this.is_string:
+        kinds = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
+        words = node.this.name.strip().lower().split()
+        return node.to.this in kinds and words[:1] in (
+            ["now"],
+            ["today"],
+            ["tomorrow"],
+            ["yesterday"],
+        )
+    return False
+
+
+def _ask(node: exp.Expr, name: str, analyzer: Analyzer) -> None:
+    count = len(node.expressions) if isinstance(node, exp.Anonymous) else 0
+    found = analyzer.session_function(name, count)
+    if found is None:
+        return
+    if not isinstance(node, exp.Anonymous):
+        raise error(
+            "INCR_UNSUPPORTED",
+            what=f"the function {name}, which hides one of Spark,",
+            hint="Register the function under a name of its own.",
+            position=position_of(node),
+        )
+    if not found.deterministic:
+        raise _unstable(node, "Declare the function deterministic if it is, or store its values.")
+    if found.reads:
+        raise error(
+            "INCR_UNSUPPORTED",
+            what=f"the function {name}, which reads a table,",
+            hint="Write the query of the function in its place.",
+            position=position_of(node),
+        )
+    if found.aggregates:
+        node.meta[AGGREGATE] = True
+
+
+def _unstable(node: exp.Expr, hint: str) -> IncrementalError:
+    what = print_sql(node).lower()
+    return error("INCR_NONDETERMINISTIC", what=what, hint=hint, position=position_of(node))

@@ -3,48 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from spark_incr.plan.context import Context
-from spark_incr.plan.nodes import RELATION, Generate, Node, column
+from spark_incr.plan.nodes import RELATION, Generate, Node, column, columns_in
 from spark_incr.plan.types import Field
 
-_NAMES = frozenset(["stack", "json_tuple", "explode_outer", "posexplode_outer", "inline_outer"])
+if TYPE_CHECKING:
+    from spark_incr.plan.environment import Environment
+
+WEIGHT = "__incr_w"
+NAMES = frozenset(
+    """explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
+    variant_explode variant_explode_outer""".split()
+)
+_CLASSES = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.PosexplodeOuter, exp.Inline)
 
 
 def is_generator(node: exp.Expr) -> bool:
     """Whether a node is a generator function."""
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in _NAMES
-    return isinstance(
-        node, (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.PosexplodeOuter, exp.Inline)
+        return node.name.lower() in NAMES
+    return isinstance(node, _CLASSES)
+
+
+def generator_query(node: Generate) -> exp.Select:
+    """What a generator makes of the rows of `RELATION`, with their weights."""
+    lateral = exp.Lateral(
+        this=node.generator.copy(),
+        view=True,
+        outer=node.outer,
+        alias=exp.TableAlias(
+            this=exp.to_identifier("__incr_generated"),
+            columns=[exp.to_identifier(name, quoted=True) for name in node.made],
+        ),
     )
+    query = exp.select(*(column(n) for n in node.names), column(WEIGHT))
+    query = query.from_(exp.to_table(RELATION))
+    query.set("laterals", [lateral])
+    return query
 
 
 def generate(
-    node: Node, generator: exp.Expr, aliases: Sequence[str], outer: bool, context: Context
+    node: Node, generator: exp.Expr, aliases: Sequence[str], outer: bool, env: Environment
 ) -> tuple[Generate, tuple[str, ...]]:
     """The node's rows with what a generator over its columns makes of each, and the names of that.
 
     `aliases` name the generated columns; without them they have the names that Spark gives.
     """
-    weight = "__incr_w"
-    generated = context.analyzer.generated(node.schema, generator)
+    around = tuple(f for _, fields in env.outer for f in fields)
+    needed = columns_in(generator) - set(node.names)
+    schema = (*node.schema, *(f for f in around if f.name in needed))
+    generated = env.analyzer.generated(schema, generator)
     written = tuple(aliases) or tuple(f.name for f in generated)
-    names = [context.names.fresh(name) for name in written]
-    lateral = exp.Lateral(
-        this=generator,
-        view=True,
-        outer=outer,
-        alias=exp.TableAlias(
-            this=exp.to_identifier("__incr_generated"),
-            columns=[exp.to_identifier(name, quoted=True) for name in names],
-        ),
+    fields = tuple(
+        Field(env.names.fresh(name), f.type) for name, f in zip(written, generated, strict=True)
     )
-    query = exp.select(
-        *(column(n) for n in node.names), *(column(n) for n in names), column(weight)
-    ).from_(exp.to_table(RELATION))
-    query.set("laterals", [lateral])
-    fields = tuple(Field(n, f.type) for n, f in zip(names, generated, strict=True))
-    return Generate((*node.schema, *fields), node, query), written
+    made = tuple(f.name for f in fields)
+    return Generate((*node.schema, *fields), node, generator, made, outer), written

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import pyspark.sql.types as T
 from sqlglot import exp
 
-from spark_incr.plan.aggregates import AFFECTED, is_aggregate, read_call
-from spark_incr.plan.functions import refuse_unstable
+from spark_incr.plan.aggregates import AFFECTED, read_call
+from spark_incr.plan.environment import Environment
+from spark_incr.plan.expressions import read_window, scalar, subquery_value
 from spark_incr.plan.grouping_sets import expand, grouping_bit
 from spark_incr.plan.nodes import Aggregate, Call, Node, column, columns_in
-from spark_incr.plan.scope import Scope, resolve_column
+from spark_incr.plan.scope import Scope, find_column, folded
 from spark_incr.plan.syntax import (
+    aggregate_call,
+    canonical,
     has_aggregate,
     is_subquery,
     membership_of,
@@ -25,8 +28,7 @@ from spark_incr.plan.syntax import (
 )
 from spark_incr.plan.types import Field
 
-if TYPE_CHECKING:
-    from spark_incr.plan.build import Builder
+Aliases = Mapping[str, exp.Expr]
 
 
 class Pending(exp.Expression):
@@ -37,12 +39,18 @@ class Pending(exp.Expression):
 
 @dataclass
 class AggregateReader:
-    """Turns expressions over groups into expressions over the output of one `Aggregate`."""
+    """Turns expressions over groups into expressions over the output of one `Aggregate`.
 
-    builder: Builder
+    `keys` are expressions over the node below; `written` maps keys as the query writes them to
+    their numbers. Arguments may hold subqueries, for which the node below gains columns.
+    """
+
+    env: Environment
     scope: Scope
+    node: Node
     keys: list[exp.Expr]
     sets: list[list[bool]] | None = None
+    written: Mapping[exp.Expr, int] = field(default_factory=dict)
     key_names: list[str] = field(default_factory=list)
     set_names: list[str] = field(default_factory=list)
     inputs: dict[exp.Expr, str] = field(default_factory=dict)
@@ -50,22 +58,31 @@ class AggregateReader:
     untyped: list[tuple[exp.Expr, Call]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        fresh = self.builder.names.fresh
+        fresh = self.env.names.fresh
         for key in self.keys:
             name = self._input(key, "key")
             # Over sets a key is NULL in some groups, while aggregates still read its column.
             self.key_names.append(name if self.sets is None else fresh(name))
         if self.sets is not None:
             self.set_names = [fresh("grouping_id"), fresh("grouping_set")]
+        self._key_numbers = {canonical(key): i for i, key in enumerate(self.keys)}
 
     def _input(self, expression: exp.Expr, hint: str) -> str:
         if expression not in self.inputs:
             plain = isinstance(expression, exp.Column)
-            self.inputs[expression] = expression.name if plain else self.builder.names.fresh(hint)
+            self.inputs[expression] = expression.name if plain else self.env.names.fresh(hint)
         return self.inputs[expression]
 
-    def read(self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None = None) -> exp.Expr:
-        refuse_unstable(expression)
+    def read(
+        self, expression: exp.Expr, aliases: Aliases | None = None, hiding: bool = False
+    ) -> exp.Expr:
+        """An expression over the groups.
+
+        `aliases` are names of the SELECT list. They count where FROM has no column of the name,
+        and, if they are `hiding`, also where that column is no key: so does HAVING read names.
+        """
+        if expression in self.written:
+            return column(self.key_names[self.written[expression]])
         if isinstance(expression, (exp.Grouping, exp.GroupingId)):
             return self._grouping(expression)
         call = self._call(expression)
@@ -74,28 +91,62 @@ class AggregateReader:
         if is_subquery(expression):
             test = membership_of(expression)
             parts = [] if test is None else tested_values(test[0])
-            tested = [self.read(part, aliases) for part in parts]
+            tested = [self.read(part, aliases, hiding) for part in parts]
             return Pending(this=expression.copy(), expressions=tested)
         if isinstance(expression, exp.Window):
-            window = self.builder.window(expression, lambda e: self.read(e, aliases))
+            window = read_window(expression, lambda e: self.read(e, aliases, hiding))
             return Pending(this=window)
+        if isinstance(expression, exp.Column):
+            named = self._alias(expression, aliases or {}, hiding)
+            if named is not None:
+                return named
         if not (
             has_aggregate(expression)
             or outermost_subqueries(expression)
             or outermost_windows(expression)
+            or (aliases and self._names_alias(expression, aliases, hiding))
         ):
-            resolved = self._resolved(expression, aliases)
-            return self._over_keys(resolved, expression)
+            return self._over_keys(scalar(self.env, expression, self.scope), expression)
         copy = expression.copy()
         for key, value in list(copy.args.items()):
             if isinstance(value, exp.Expr):
-                copy.set(key, self.read(value, aliases))
+                copy.set(key, self.read(expression.args[key], aliases, hiding))
             elif isinstance(value, list):
                 copy.set(
                     key,
-                    [self.read(v, aliases) if isinstance(v, exp.Expr) else v for v in value],
+                    [
+                        self.read(v, aliases, hiding) if isinstance(v, exp.Expr) else v
+                        for v in expression.args[key]
+                    ],
                 )
         return copy
+
+    def _names_alias(self, expression: exp.Expr, aliases: Aliases, hiding: bool) -> bool:
+        return any(
+            self._aliased(c, aliases, hiding) is not None for c in expression.find_all(exp.Column)
+        )
+
+    def _aliased(self, written: exp.Column, aliases: Aliases, hiding: bool) -> exp.Expr | None:
+        """What a name stands for, if it is an alias here."""
+        named = aliases.get(folded(written.parts[0].name))
+        if named is None:
+            return None
+        found = find_column(written, self.scope)
+        if found is None:
+            return named
+        is_key = canonical(found) in self._key_numbers
+        return named if hiding and len(written.parts) == 1 and not is_key else None
+
+    def _alias(self, written: exp.Column, aliases: Aliases, hiding: bool) -> exp.Expr | None:
+        named = self._aliased(written, aliases, hiding)
+        if named is None:
+            return None
+        result: exp.Expr = self.read(named, _without(aliases, written.parts[0].name))
+        if not isinstance(result, exp.Column):
+            result = exp.Paren(this=result)
+        for part in written.parts[1:]:
+            result = exp.Dot(this=result, expression=exp.to_identifier(part.name, quoted=True))
+        return result
 
     def _grouping(self, expression: exp.Expr) -> exp.Expr:
         """grouping(key) and grouping_id(): which keys are not in the row's set."""
@@ -104,105 +155,104 @@ class AggregateReader:
         if isinstance(expression, exp.GroupingId):
             return column(self.set_names[0])
         (argument,) = expression.expressions
-        key = self.builder.scalar(argument, self.scope, {})
-        return grouping_bit(self.set_names[0], self.keys.index(key), len(self.keys))
-
-    def _resolved(self, expression: exp.Expr, aliases: dict[str, exp.Expr] | None) -> exp.Expr:
-        if not aliases:
-            return self.builder.scalar(expression, self.scope, {})
-        marks: dict[str, exp.Expr] = {}
-        for name, written in aliases.items():
-            marks[name] = self.read(written)
-        return self.builder.scalar(expression, self.scope, marks)
+        key = scalar(self.env, argument, self.scope)
+        number = self._key_numbers[canonical(key)]
+        return grouping_bit(self.set_names[0], number, len(self.keys))
 
     def _over_keys(self, resolved: exp.Expr, written: exp.Expr) -> exp.Expr:
-        known = {*self.key_names, *self.set_names, *(call.name for call in self.calls.values())}
+        known = {*self.key_names, *self.set_names}
 
         def change(node: exp.Expr) -> exp.Expr:
-            if node in self.keys:
-                return column(self.key_names[self.keys.index(node)])
-            return node
+            number = self._key_numbers.get(canonical(node))
+            return node if number is None else column(self.key_names[number])
 
         result = transformed(resolved, change)
-        around = {f.name for _, fields in self.builder.outer for f in fields}
+        around = {f.name for _, fields in self.env.outer for f in fields}
         outside = columns_in(result) - known - around
         if outside:
             raise unsupported(written, "a column that is neither grouped nor aggregated")
         return result
 
-    def _call(self, expression: exp.Expr) -> Call | None:
-        condition: exp.Expr | None = None
-        node = expression
-        if isinstance(node, exp.Filter):
-            condition, node = node.expression.this, node.this
-        inner = node.this if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)) else node
-        if not is_aggregate(inner):
+    def _call(self, written: exp.Expr) -> Call | None:
+        if aggregate_call(written) is None:
             return None
-        reading = read_call(node)
+        expression = self._resolved(written)
+        found = aggregate_call(expression)
+        assert found is not None
+        reading = read_call(found.node)
         if reading is None:
             return self._as_written(expression)
-        scalar = self.builder.scalar
-        arguments = [scalar(a, self.scope, {}).unnest() for a in reading.arguments]
-        resolved_condition = None if condition is None else scalar(condition, self.scope, {})
+        arguments = [a.unnest() for a in reading.arguments]
+        condition = found.condition
         identity = exp.Tuple(
             expressions=[
                 exp.Literal.string(f"{reading.function} {reading.distinct} {reading.parameters}"),
-                *arguments,
-                *([exp.Filter(this=resolved_condition)] if resolved_condition is not None else []),
+                *(a.copy() for a in arguments),
+                *([exp.Filter(this=condition.copy())] if condition is not None else []),
             ]
         )
         if identity in self.calls:
             return self.calls[identity]
-        original = transformed(
-            expression,
-            lambda n: resolve_column(n, self.scope, {}) if isinstance(n, exp.Column) else n,
-        )
         call = Call(
-            name=self.builder.names.fresh(reading.function),
+            name=self.env.names.fresh(reading.function),
             function=reading.function,
             arguments=tuple(self._input(a, "argument") for a in arguments),
             type=T.NullType(),
             distinct=reading.distinct,
-            condition=None
-            if resolved_condition is None
-            else self._input(resolved_condition, "condition"),
+            condition=None if condition is None else self._input(condition, "condition"),
             parameters=reading.parameters,
         )
         self.calls[identity] = call
-        self.untyped.append((original, call))
+        self.untyped.append((expression, call))
         return call
+
+    def _resolved(self, written: exp.Expr) -> exp.Expr:
+        """A call over the columns of the node below, which gains those its subqueries need."""
+        known: dict[int, exp.Expr] = {}
+        for subquery in outermost_subqueries(written):
+            self.node, known[id(subquery)] = subquery_value(
+                self.env, self.node, subquery, self.scope
+            )
+        return scalar(self.env, written, self.scope, known=known)
 
     def _as_written(self, expression: exp.Expr) -> Call:
         """A call that Spark evaluates over the rows of its group."""
-        resolved = self.builder.scalar(expression, self.scope, {})
-        if resolved in self.calls:
-            return self.calls[resolved]
+        if expression in self.calls:
+            return self.calls[expression]
         call = Call(
-            self.builder.names.fresh("aggregate"), AFFECTED, (), T.NullType(), expression=resolved
+            self.env.names.fresh("aggregate"), AFFECTED, (), T.NullType(), expression=expression
         )
-        self.calls[resolved] = call
-        self.untyped.append((resolved, call))
+        self.calls[expression] = call
+        self.untyped.append((expression, call))
         return call
 
-    def aggregate(self, node: Node, scalar: bool) -> Node:
-        types = self.builder.types(node.schema, [e for e, _ in self.untyped])
+    def aggregate(self, scalar: bool) -> Node:
+        """The groups, with a column for every call that has been read."""
+        types = self.env.types(self.node.schema, [e for e, _ in self.untyped])
         calls = tuple(
-            Call(c.name, c.function, c.arguments, t, c.distinct, c.condition, c.parameters)
+            replace(c, type=t, expression=None)
             for (_, c), t in zip(self.untyped, types, strict=True)
         )
         if any(call.function == AFFECTED for call in calls):
             calls = tuple(
-                replace(call, function=AFFECTED, arguments=self._columns(e), expression=e)
+                replace(
+                    call,
+                    function=AFFECTED,
+                    arguments=self._columns(e),
+                    condition=None,
+                    distinct=False,
+                    expression=e,
+                )
                 for call, (e, _) in zip(calls, self.untyped, strict=True)
             )
-        below: Node = self.builder.project(node, [(name, e) for e, name in self.inputs.items()])
+        below: Node = self.env.project(self.node, [(name, e) for e, name in self.inputs.items()])
         if self.sets is not None:
             pairs = [
                 (self.inputs[key], name)
                 for key, name in zip(self.keys, self.key_names, strict=True)
             ]
             below = expand(
-                below, pairs, self.sets, self.set_names[0], self.set_names[1], self.builder.context
+                below, pairs, self.sets, self.set_names[0], self.set_names[1], self.env.context
             )
         names = [*self.key_names, *self.set_names]
         keys = tuple(Field(name, below.type_of(name)) for name in names)
@@ -212,3 +262,13 @@ class AggregateReader:
     def _columns(self, expression: exp.Expr) -> tuple[str, ...]:
         """The columns that an expression reads, as inputs of the aggregate."""
         return tuple(self._input(column(n), n) for n in sorted(columns_in(expression)))
+
+
+def _without(aliases: Aliases, name: str) -> Aliases:
+    """The aliases that stand before the named one: an alias never stands for itself."""
+    result: dict[str, exp.Expr] = {}
+    for key, value in aliases.items():
+        if key == folded(name):
+            break
+        result[key] = value
+    return result

@@ -132,13 +132,47 @@ class Rederive(Unary):
 
 
 @dataclass(frozen=True)
-class Generate(Unary):
-    """What a query over `RELATION` gives for each row, one row at a time: explode and the like.
+class Window(Unary):
+    """The rows of the input with a column per window function, all over one partitioning.
 
-    The query carries the columns of the input that the schema has, and their weights.
+    A function is its name and the call with frame and order; its operands are columns of the input
+    or expressions over them. Its PARTITION BY is `keys`.
     """
 
-    query: exp.Expr
+    keys: tuple[str, ...]
+    functions: tuple[tuple[str, exp.Window], ...]
+
+
+@dataclass(frozen=True)
+class Recursion(Node):
+    """What a recursive query gives for the rows of all its inputs.
+
+    `relations` are the names under which the query reads the inputs, and those of their columns.
+    """
+
+    sources: tuple[Node, ...]
+    relations: tuple[tuple[str, tuple[str, ...]], ...]
+    query: str
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return self.sources
+
+    def with_inputs(self, inputs: tuple[Node, ...]) -> Node:
+        return replace(self, sources=inputs)
+
+
+@dataclass(frozen=True)
+class Generate(Unary):
+    """The rows that a generator function over the input's columns makes of each row.
+
+    The schema has columns of the input and then those that are `made`; with `outer` a row of which
+    nothing is made is kept, with NULLs.
+    """
+
+    generator: exp.Expr
+    made: tuple[str, ...]
+    outer: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,12 +189,13 @@ class Limit(Unary):
     """The rows from `offset` on, `limit` at most, in an order that is made total.
 
     After the sort keys rows are ordered by all their columns, so that the result depends on
-    nothing but the rows, also where the keys tie.
+    nothing but the rows, also where the keys tie. With `keys` that is so for the rows of each key.
     """
 
     order: tuple[SortKey, ...]
     limit: int | None
     offset: int = 0
+    keys: tuple[str, ...] = ()
 
 
 RELATION = "__incr_rows"

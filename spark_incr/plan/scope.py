@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -92,7 +92,7 @@ class Names:
 def resolve_column(
     node: exp.Column,
     scope: Scope,
-    aliases: dict[str, exp.Expr],
+    aliases: Mapping[str, exp.Expr],
     outer: Sequence[Scope] = (),
 ) -> exp.Expr:
     """The plan's expression for a column as written: a column, a field of a struct, or an alias.
@@ -102,13 +102,13 @@ def resolve_column(
     of an outer query only where neither does.
     """
     parts = [part.name for part in node.parts]
-    found = _find(node, parts, scope)
+    found = find_column(node, scope)
     if found is not None:
         return found
     if folded(parts[0]) in aliases:
         return _fields(exp.Paren(this=aliases[folded(parts[0])].copy()), parts[1:])
     for enclosing in outer:
-        found = _find(node, parts, enclosing)
+        found = find_column(node, enclosing)
         if found is not None:
             return found
     raise error(
@@ -120,7 +120,16 @@ def resolve_column(
     )
 
 
-def _find(node: exp.Column, parts: list[str], scope: Scope) -> exp.Expr | None:
+def column_aliases(source: exp.Expr, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of a relation's columns: those that its alias gives, then its own."""
+    alias = source.args.get("alias")
+    given = tuple(c.name for c in alias.args.get("columns") or []) if alias else ()
+    return given + names[len(given) :]
+
+
+def find_column(node: exp.Column, scope: Scope) -> exp.Expr | None:
+    """The column of the scope, or the field of one, that a name means."""
+    parts = [part.name for part in node.parts]
     for split in range(len(parts) - 1, -1, -1):
         qualifier, name, rest = tuple(parts[:split]), parts[split], parts[split + 1 :]
         found = scope.find(qualifier, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -15,6 +16,20 @@ from spark_incr.sql.dialect import position_of
 def unsupported(node: exp.Expr, what: str) -> IncrementalError:
     """The refusal of a construct, with its place."""
     return error("INCR_UNSUPPORTED", what=what, position=position_of(node))
+
+
+def words(node: exp.Expr) -> str:
+    """What a node is called in a message."""
+    return type(node).__name__.upper()
+
+
+def refuse_clauses(node: exp.Expr, known: set[str]) -> None:
+    """Raise if a node has a clause that is not known."""
+    for key, value in node.args.items():
+        if key not in known and value not in (None, False, [], ""):
+            place = value[0] if isinstance(value, list) else value
+            where = place if isinstance(place, exp.Expr) else node
+            raise unsupported(where, f"the clause {key.strip('_').upper().replace('_', ' ')}")
 
 
 def is_subquery(node: exp.Expr) -> bool:
@@ -65,6 +80,53 @@ def has_aggregate(expression: exp.Expr) -> bool:
     return is_aggregate(expression) or any(has_aggregate(c) for c in _children(expression))
 
 
+@dataclass(frozen=True)
+class AggregateCall:
+    """An aggregate as written, without its FILTER; IGNORE NULLS stays with it."""
+
+    node: exp.Expr
+    condition: exp.Expr | None
+
+
+def aggregate_call(expression: exp.Expr) -> AggregateCall | None:
+    """The aggregate that an expression is, if it is one."""
+    condition: exp.Expr | None = None
+    node = expression
+    if isinstance(node, exp.Filter):
+        condition, node = node.expression.this, node.this
+    inner = node.this if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)) else node
+    return AggregateCall(node, condition) if is_aggregate(inner) else None
+
+
+_COMMUTATIVE = (exp.Add, exp.Mul, exp.And, exp.Or, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_SYMMETRIC = (exp.EQ, exp.NullSafeEQ)
+_MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE}
+
+
+def canonical(expression: exp.Expr) -> exp.Expr:
+    """One form for expressions that Spark takes for the same key: a + b and b + a, a > b and b < a."""
+    node = expression.unnest()
+    node = transformed_children(node, canonical)
+    if isinstance(node, _COMMUTATIVE):
+        operands = sorted(_flattened(node, type(node)), key=lambda e: e.sql())
+        result = operands[0]
+        for operand in operands[1:]:
+            result = type(node)(this=result, expression=operand)
+        return result
+    if isinstance(node, _SYMMETRIC):
+        left, right = sorted((node.left, node.right), key=lambda e: e.sql())
+        return type(node)(this=left, expression=right)
+    if isinstance(node, exp.Binary) and type(node) in _MIRRORED:
+        return _MIRRORED[type(node)](this=node.right, expression=node.left)
+    return node
+
+
+def _flattened(node: exp.Expr, kind: type[exp.Binary]) -> list[exp.Expr]:
+    if isinstance(node, kind):
+        return [*_flattened(node.left, kind), *_flattened(node.right, kind)]
+    return [node]
+
+
 def _children(node: exp.Expr) -> list[exp.Expr]:
     return [
         child
@@ -86,6 +148,7 @@ def transformed(expression: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) ->
         return changed
     copy = type(expression)()
     copy.args = {}
+    copy.meta.update(expression.meta)
     for key, value in expression.args.items():
         if isinstance(value, exp.Expr):
             copy.set(key, transformed(value, change))

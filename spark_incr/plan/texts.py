@@ -19,7 +19,12 @@ from collections.abc import Sequence
 from sqlglot import exp
 from sqlglot.generators.spark import SparkGenerator
 
-from spark_incr.plan.affected_texts import limit_texts, over, rederive_texts
+from spark_incr.plan.affected_texts import (
+    limit_texts,
+    over,
+    recursion_texts,
+    rederive_texts,
+)
 from spark_incr.plan.aggregate_texts import aggregate_texts
 from spark_incr.plan.change_texts import (
     WEIGHT,
@@ -35,8 +40,10 @@ from spark_incr.plan.change_texts import (
     relation,
     select,
 )
+from spark_incr.plan.generators import generator_query
 from spark_incr.plan.join_texts import join_texts
 from spark_incr.plan.nodes import (
+    RELATION,
     AtMostOne,
     Constant,
     Filter,
@@ -45,14 +52,17 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
+    Recursion,
     Rederive,
     Repeat,
     Scan,
     Single,
     UnionAll,
+    Window,
     walk,
 )
 from spark_incr.plan.stages import AggregateStage
+from spark_incr.plan.windows import rederived_window
 from spark_incr.sql.dialect import DIALECT, parse_query
 from spark_incr.sql.names import quote
 
@@ -131,12 +141,17 @@ def _stage(node: Node, name: str, inputs: Sequence[str]) -> StageTexts:
             title = "at most one row of a scalar subquery"
             return _linear(name, title, columns(node.names), inputs[0], parse(several))
         case Generate():
-            text = Text(changes_of(name), "change", over(node.query, inputs[0]))
+            made = over(generator_query(node), {RELATION: inputs[0]})
+            text = Text(changes_of(name), "change", made)
             return StageTexts(name, "generator", (text,))
         case Rederive():
             return rederive_texts(node, name, inputs[0])
         case Limit():
             return limit_texts(node, name, inputs[0])
+        case Recursion():
+            return recursion_texts(node, name, inputs)
+        case Window():
+            return rederive_texts(rederived_window(node), name, inputs[0])
         case Repeat():
             times = quote(node.times)
             weight = parse(f"{WEIGHT} * {times} AS {WEIGHT}")

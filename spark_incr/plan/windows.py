@@ -1,8 +1,9 @@
 """Window functions: each is evaluated for the partitions that a batch touches.
 
-Functions over one partitioning are one stage. Where a function looks at the place of a row and the
+Functions over one partitioning are one node. Where a function looks at the place of a row and the
 sort keys tie, Spark's result depends on the order in which rows come; there the columns of the row
-complete the sort keys, so that the result depends on nothing but the rows.
+complete the sort keys, so that the result depends on nothing but the rows. Keys of a RANGE frame
+say which rows are in it and stay as they are.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.context import Context
-from spark_incr.plan.nodes import RELATION, Node, Project, Rederive, column
+from spark_incr.plan.nodes import RELATION, Node, Project, Rederive, Window, column
 from spark_incr.plan.types import Field
 
-_BY_PLACE = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.NthValue)
-_BY_FRAME = (exp.FirstValue, exp.LastValue, exp.First, exp.Last)
+_BY_PLACE = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead)
 
 
 def with_windows(
@@ -30,18 +30,28 @@ def with_windows(
         by_partition.setdefault(tuple(window.args.get("partition_by") or ()), []).append(i)
     for partition, members in by_partition.items():
         node, keys = _with_columns(node, partition, context)
-        completed = [_completed(windows[i], keys, node) for i in members]
-        types = context.analyzer.types(node.schema, completed)
+        functions = [_partitioned(windows[i], keys) for i in members]
+        types = context.analyzer.types(node.schema, functions)
         names = [context.names.fresh("window") for _ in members]
         fields = tuple(Field(n, t) for n, t in zip(names, types, strict=True))
-        query = exp.select(
-            *(column(n) for n in node.names),
-            *(exp.alias_(w, n, quoted=True) for w, n in zip(completed, names, strict=True)),
-        ).from_(exp.to_table(RELATION))
-        node = Rederive((*node.schema, *fields), node, tuple(keys), query, "window function")
+        pairs = tuple(zip(names, functions, strict=True))
+        node = Window((*node.schema, *fields), node, tuple(keys), pairs)
         for i, name in zip(members, names, strict=True):
             values[i] = column(name)
     return node, values
+
+
+def rederived_window(node: Window) -> Rederive:
+    """The node as Spark evaluates it, for the partitions that a batch touches."""
+    return Rederive(node.schema, node.input, node.keys, window_query(node), "window function")
+
+
+def window_query(node: Window) -> exp.Select:
+    """The functions of a node as a query over `RELATION`, with orders that leave no choice."""
+    return exp.select(
+        *(column(n) for n in node.names[: len(node.names) - len(node.functions)]),
+        *(exp.alias_(_completed(w, node.input), n, quoted=True) for n, w in node.functions),
+    ).from_(exp.to_table(RELATION))
 
 
 def _with_columns(
@@ -63,9 +73,14 @@ def _with_columns(
     return node, keys
 
 
-def _completed(window: exp.Window, keys: Sequence[str], node: Node) -> exp.Window:
+def _partitioned(window: exp.Window, keys: Sequence[str]) -> exp.Window:
     window = window.copy()
     window.set("partition_by", [column(k) for k in keys])
+    return window
+
+
+def _completed(window: exp.Window, node: Node) -> exp.Window:
+    window = window.copy()
     order = window.args.get("order")
     if order is None or not _depends_on_place(window):
         return window
@@ -84,4 +99,4 @@ def _depends_on_place(window: exp.Window) -> bool:
         function = function.this
     spec = window.args.get("spec")
     by_rows = spec is not None and str(spec.args.get("kind", "")).upper() == "ROWS"
-    return isinstance(function, _BY_PLACE) or by_rows or isinstance(function, _BY_FRAME)
+    return isinstance(function, _BY_PLACE) or by_rows

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from spark_incr.rules.executor import Pack
 from spark_incr.rules.incremental.maintain_aggregates import maintain_aggregates
+from spark_incr.rules.incremental.maintain_windows import maintain_windows
 from spark_incr.rules.logical.factor_conditions import factor_conditions
 from spark_incr.rules.logical.find_join_keys import find_join_keys
 from spark_incr.rules.logical.merge_projects import merge_projects
+from spark_incr.rules.logical.merge_windows import merge_windows
 from spark_incr.rules.logical.prune_columns import prune_columns
 from spark_incr.rules.logical.push_filters import push_filters
 
 PACKS: tuple[Pack, ...] = (
     # Conditions have to be next to their join before they can become its keys.
     Pack("filters", (factor_conditions, push_filters, find_join_keys)),
+    # Windows have to be next to each other, which pruning ends.
+    Pack("windows", (merge_windows,)),
     Pack("columns", (prune_columns, merge_projects)),
-    Pack("incremental", (maintain_aggregates,), once=True),
+    Pack("incremental", (maintain_aggregates, maintain_windows), once=True),
 )

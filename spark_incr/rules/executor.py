@@ -16,10 +16,13 @@ from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import (
     Aggregate,
     Filter,
+    Generate,
     Join,
+    Limit,
     Node,
     Project,
     UnionAll,
+    Window,
     columns_in,
     rewrite,
     walk,
@@ -85,6 +88,14 @@ def _read_by(node: Node) -> set[str]:
             return {name for e in node.expressions for name in columns_in(e)}
         case Filter():
             return columns_in(node.condition)
+        case Generate():
+            return columns_in(node.generator) | (set(node.names) - set(node.made))
+        case Window():
+            made = {name for name, _ in node.functions}
+            read = {name for _, w in node.functions for name in columns_in(w)}
+            return read | set(node.keys) | (set(node.names) - made)
+        case Limit():
+            return {*node.keys, *(k.column for k in node.order), *node.names}
         case Join():
             return {name for pair in node.keys for name in pair}
         case Aggregate():

@@ -22,11 +22,13 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
+    Recursion,
     Rederive,
     Repeat,
     Scan,
     Single,
     UnionAll,
+    Window,
     walk,
 )
 from spark_incr.plan.stages import AggregateStage
@@ -38,7 +40,7 @@ from spark_incr.runtime.operators.affected import RederiveOperator
 from spark_incr.runtime.operators.aggregate import AggregateOperator
 from spark_incr.runtime.operators.folded_join import FoldedJoinOperator
 from spark_incr.runtime.operators.join import JoinOperator
-from spark_incr.runtime.operators.limit import LimitOperator
+from spark_incr.runtime.operators.limit import KeyedLimitOperator, LimitOperator
 from spark_incr.runtime.operators.linear import (
     AtMostOneOperator,
     ConstantOperator,
@@ -50,6 +52,8 @@ from spark_incr.runtime.operators.linear import (
     SingleOperator,
     UnionOperator,
 )
+from spark_incr.runtime.operators.recursion import RecursionOperator
+from spark_incr.runtime.operators.window import WindowOperator
 
 _Operator = (
     AggregateOperator
@@ -58,7 +62,9 @@ _Operator = (
     | FilterOperator
     | RepeatOperator
     | GenerateOperator
+    | KeyedLimitOperator
     | LimitOperator
+    | RecursionOperator
     | RederiveOperator
     | AtMostOneOperator
     | ConstantOperator
@@ -66,10 +72,19 @@ _Operator = (
     | ScanOperator
     | SingleOperator
     | UnionOperator
+    | WindowOperator
 )
 
-
-_CONSOLIDATED = (AggregateOperator, FoldedJoinOperator, RederiveOperator, LimitOperator)
+# Operators whose changes hold each row once.
+_CONSOLIDATED = (
+    AggregateOperator,
+    FoldedJoinOperator,
+    KeyedLimitOperator,
+    LimitOperator,
+    RecursionOperator,
+    RederiveOperator,
+    WindowOperator,
+)
 
 
 def _operator(node: Node, evaluator: Evaluator) -> _Operator:
@@ -85,9 +100,13 @@ def _operator(node: Node, evaluator: Evaluator) -> _Operator:
         case Generate():
             return GenerateOperator(node, evaluator)
         case Limit():
-            return LimitOperator(node)
+            return LimitOperator(node) if not node.keys else KeyedLimitOperator(node)
         case Rederive():
             return RederiveOperator(node, evaluator)
+        case Window():
+            return WindowOperator(node, evaluator)
+        case Recursion():
+            return RecursionOperator(node, evaluator)
         case AtMostOne():
             return AtMostOneOperator(node)
         case Project():
@@ -163,6 +182,13 @@ class Dataflow:
         operator = self._operators[self._numbers[node]]
         assert isinstance(operator, (AggregateOperator, FoldedJoinOperator))
         return operator.output.select(list(names.values()), schema)
+
+    def by_spark(self, number: int) -> tuple[exp.Expr, ...]:
+        """The expressions of the numbered node that Spark evaluates, for want of a kernel."""
+        operator = self._operators.get(number)
+        if isinstance(operator, (ProjectOperator, FilterOperator, GenerateOperator)):
+            return operator.by_spark
+        return ()
 
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """The change of the view; `start` is its first batch, where what is there without any

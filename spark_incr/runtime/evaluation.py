@@ -7,6 +7,7 @@ reads no column (`DATE '1994-01-01' + INTERVAL '1' YEAR`) is computed by Spark o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
@@ -40,14 +41,25 @@ class Evaluator(Protocol):
     def constants(self, expressions: Sequence[exp.Expr]) -> list[pa.Scalar] | None:
         """The values of expressions that read no column, None if one of them fails."""
 
-    def query_rows(self, query: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-        """What a query over `RELATION` gives for the rows, in the schema's types."""
+    def query_rows(
+        self, query: str, relations: Mapping[str, pa.Table], schema: pa.Schema
+    ) -> pa.Table:
+        """What a query over the named relations gives, in the schema's types."""
 
     def run(self, query: str) -> pa.Table:
         """The rows of a query that reads no incremental relation."""
 
 
-Compute = Callable[[pa.Table], list[pa.Array]]
+@dataclass(frozen=True)
+class Computation:
+    """A function from rows to values; `by_spark` are the expressions that have no kernel."""
+
+    compute: Callable[[pa.Table], list[pa.Array]]
+    by_spark: tuple[exp.Expr, ...] = ()
+
+    def __call__(self, rows: pa.Table) -> list[pa.Array]:
+        return self.compute(rows)
+
 
 # Parts of an expression that may be constant without being a literal.
 _FOLDED = (exp.Binary, exp.Func, exp.Cast, exp.Neg)
@@ -58,7 +70,7 @@ def compile_columns(
     types: Sequence[T.DataType],
     schema: Schema,
     evaluator: Evaluator,
-) -> Compute:
+) -> Computation:
     """A function from rows to the values of the expressions."""
     kernels = [_kernel(expression, schema, evaluator) for expression in expressions]
     by_spark = [i for i, kernel in enumerate(kernels) if kernel is None]
@@ -81,7 +93,7 @@ def compile_columns(
             results.update(zip(by_spark, values, strict=True))
         return [results[i] for i in range(len(expressions))]
 
-    return compute
+    return Computation(compute, tuple(expressions[i] for i in by_spark))
 
 
 def _kernel(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_incr.runtime.columns import Ints, is_fixed, validity, values
+from spark_incr.plan.nodes import SortKey
+from spark_incr.runtime.columns import Ints, is_fixed, single, validity, values
 
 NULL_RANK = -1
+
+
+def row_order(
+    rows: pa.Table, keys: Sequence[SortKey], ties: Sequence[str] = (), groups: Ints | None = None
+) -> Ints:
+    """The positions of rows in an order: by group, by the keys, and by the columns of `ties`."""
+    columns: list[Ints] = [] if groups is None else [groups]
+    for key in keys:
+        ranks = dense_ranks(single(rows.column(key.column)))
+        null = ranks == NULL_RANK
+        ranks = -ranks if key.descending else ranks
+        extreme = ranks.min(initial=0) - 1 if key.nulls_first else ranks.max(initial=0) + 1
+        columns.append(np.where(null, extreme, ranks))
+    columns += [dense_ranks(single(rows.column(name))) for name in ties]
+    return np.lexsort(tuple(reversed(columns))) if columns else np.arange(rows.num_rows)
 
 
 def dense_ranks(array: pa.Array) -> Ints:

@@ -7,8 +7,11 @@ and the memory can be stored with a view, so that opening a state asks Spark not
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
-from spark_incr.plan.nodes import RELATION
+from spark_incr.plan.context import SessionFunction
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
@@ -27,6 +30,8 @@ from spark_incr.sql.dialect import print_sql, quoted
 
 # What a query means depends on these; a view keeps those of its creation.
 _CONFS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
+_ONE_PARTITION = 100_000
+_LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
 
 class SparkAnalysis:
@@ -104,8 +109,12 @@ class SparkAnalysis:
             return [type_ for text in texts for type_ in self._ask(schema, [text])]
 
     def _empty(self, schema: Schema) -> DataFrame:
-        fields = [T.StructField(f.name, f.type) for f in schema]
-        return self.spark.createDataFrame([], T.StructType(fields))
+        """A local relation without rows; that of Python's `createDataFrame` would be an RDD."""
+        jvm: Any = self.spark._jvm
+        session: Any = self.spark._jsparkSession
+        struct = T.StructType([T.StructField(f.name, f.type) for f in schema])
+        kind = session.parseDataType(struct.json())
+        return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), kind), self.spark)
 
     def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
         question = f"{type_text(left)} = {type_text(right)}"
@@ -135,6 +144,44 @@ class SparkAnalysis:
         assert isinstance(known, T.StructType)
         return tuple(Field(f.name, f.dataType) for f in known.fields)
 
+    # Functions
+
+    def session_function(self, name: str, arguments: int) -> SessionFunction | None:
+        question = f"FUNCTION {name} OF {arguments}"
+        if question not in self.memory:
+            found = self._session_function(name, arguments)
+            self.memory[question] = "" if found is None else json.dumps(asdict(found))
+        answer = self.memory[question]
+        return SessionFunction(**json.loads(answer)) if answer else None
+
+    def _session_function(self, name: str, arguments: int) -> SessionFunction | None:
+        if name not in self._user_functions:
+            return None
+        call = f"{quoted(name)}({', '.join(['NULL'] * arguments)})"
+        plan = self._analyzed(f"SELECT {call} AS c")
+        aggregates = plan is None or "Aggregate" in plan.nodeName()
+        if plan is None:
+            plan = self._analyzed(f"SELECT {call} OVER () AS c")
+        if plan is None:
+            return None
+        leaves = [
+            plan.collectLeaves().apply(i).nodeName() for i in range(plan.collectLeaves().size())
+        ]
+        reads = leaves != ["OneRowRelation"] or not plan.subqueriesAll().isEmpty()
+        return SessionFunction(aggregates, bool(plan.deterministic()), reads)
+
+    @cached_property
+    def _user_functions(self) -> frozenset[str]:
+        rows = self.spark.sql("SHOW USER FUNCTIONS").collect()
+        return frozenset(str(row[0]).split(".")[-1].lower() for row in rows)
+
+    def _analyzed(self, text: str) -> Any:
+        try:
+            frame: Any = self.spark.sql(text)
+        except PySparkException:
+            return None
+        return frame._jdf.queryExecution().analyzed()
+
     # Queries
 
     def query_schema(self, text: str) -> Schema:
@@ -146,20 +193,36 @@ class SparkAnalysis:
         """Whether Spark understands two texts as one query.
 
         The analysed plans are compared, with CTEs in place and constants folded: each reading
-        numbers its CTEs anew, and a literal may be written as a cast.
+        numbers its CTEs anew, and a literal may be written as a cast. Recursions are numbered too;
+        plans that hold one are compared as text without the numbers, and relation by relation.
         """
         try:
-            plans = [self._simplified(self.spark.sql(t)) for t in (text, other)]
+            one, two = (self._simplified(self.spark.sql(t)) for t in (text, other))
         except PySparkException:
             return False
-        return bool(plans[0].sameResult(plans[1]))
+        if one.sameResult(two):
+            return True
+        texts = [_LOOP.sub(r"\1", plan.canonicalized().toString()) for plan in (one, two)]
+        if texts[0] != texts[1] or "UnionLoop" not in texts[0]:
+            return False
+        leaves = [plan.collectLeaves() for plan in (one, two)]
+        pairs = [[each.apply(i) for each in leaves] for i in range(leaves[0].size())]
+        return all(
+            a.nodeName() == b.nodeName() == "UnionLoopRef" or a.sameResult(b) for a, b in pairs
+        )
 
     def _simplified(self, frame: DataFrame) -> Any:
         jvm: Any = self.spark._jvm
         optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
         plan: Any = self._inline_ctes().apply(frame._jdf.queryExecution().analyzed())
-        for rule in ("ConstantFolding$", "BooleanSimplification$"):
-            plan = getattr(getattr(optimizer, rule), "MODULE$").apply(plan)
+        for package, rule in (
+            (jvm.org.apache.spark.sql.catalyst.expressions, "EliminatePipeOperators$"),
+            (optimizer, "ConstantFolding$"),
+            (optimizer, "BooleanSimplification$"),
+            (optimizer, "RemoveNoopOperators$"),
+            (optimizer, "CollapseProject$"),
+        ):
+            plan = getattr(getattr(package, rule), "MODULE$").apply(plan)
         return plan
 
     def _inline_ctes(self) -> Any:
@@ -186,17 +249,26 @@ class SparkAnalysis:
             return None
         return [single(column)[0] for column in row.columns]
 
-    def query_rows(self, query: str, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    def query_rows(
+        self, query: str, relations: Mapping[str, pa.Table], schema: pa.Schema
+    ) -> pa.Table:
         with self._as_created():
-            kinds = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
-            self.spark.createDataFrame(rows, kinds).createOrReplaceTempView(RELATION)
+            for name, rows in relations.items():
+                self._frame(rows).createOrReplaceTempView(name)
             try:
                 result = self.spark.sql(query).toArrow()
             finally:
-                self.spark.catalog.dropTempView(RELATION)
+                for name in relations:
+                    self.spark.catalog.dropTempView(name)
         return (
             pa.Table.from_arrays(result.columns, names=schema.names).cast(schema).combine_chunks()
         )
+
+    def _frame(self, rows: pa.Table) -> DataFrame:
+        """Rows for Spark; few of them in one partition, where a query needs no shuffle."""
+        kinds = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+        frame = self.spark.createDataFrame(rows, kinds)
+        return frame.coalesce(1) if rows.num_rows <= _ONE_PARTITION else frame
 
     def evaluate(
         self, expressions: Sequence[exp.Expr], types: Sequence[T.DataType], rows: pa.Table
@@ -207,9 +279,7 @@ class SparkAnalysis:
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
         with self._as_created():
-            schema = from_arrow_schema(numbered.schema, prefer_timestamp_ntz=True)
-            frame = self.spark.createDataFrame(numbered, schema).selectExpr(*texts, index)
-            result = frame.toArrow().sort_by(index)
+            result = self._frame(numbered).selectExpr(*texts, index).toArrow().sort_by(index)
         return [single(result.column(i)).cast(arrow_type(t)) for i, t in enumerate(types)]
 
 

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr.engine import Engine, Relation
 from spark_incr.errors import IncrementalError, Position, error
 from spark_incr.plan.explain import explain_plan
-from spark_incr.plan.nodes import Node
 from spark_incr.plan.texts import stage_texts
 from spark_incr.plan.types import Field, arrow_type
 from spark_incr.relation import Status
+from spark_incr.runtime.dataflow import Dataflow
 from spark_incr.runtime.tables import TableDefinition
 from spark_incr.runtime.views import View
 from spark_incr.serve.describe import (
@@ -78,11 +78,12 @@ def _result(
                 return ["status"], [[_create_view(engine, statement)]]
         case ExplainCreate(mode, create):
             with _Positioned(create):
-                compiled, _ = engine.compile(create)
-            return ["plan"], _lines(_explained(compiled.plan, mode, None))
+                compiled, analysis = engine.compile(create)
+            flow = Dataflow(compiled.plan, analysis)
+            return ["plan"], _lines(_explained(flow, mode, None))
         case Explain(mode, name):
             relation = engine.relation_named(name, "view")
-            return ["plan"], _lines(_explained(_plan(relation), mode, relation))
+            return ["plan"], _lines(_explained(_flow(relation), mode, relation))
         case Drop(kind, name, if_exists, cascade):
             word = kind.value.lower()
             if if_exists and engine.find(name) is None:
@@ -220,12 +221,13 @@ def _alter(engine: Engine, statement: AlterView) -> str:
     return f"altered view {relation.name}{_note(changed.trigger)}"
 
 
-def _plan(relation: Relation) -> Node:
+def _flow(relation: Relation) -> Dataflow:
     assert isinstance(relation.state, View)
-    return relation.state.dataflow.plan
+    return relation.state.dataflow
 
 
-def _explained(plan: Node, mode: ExplainMode, relation: Relation | None) -> str:
+def _explained(flow: Dataflow, mode: ExplainMode, relation: Relation | None) -> str:
+    plan = flow.plan
     if mode is ExplainMode.SQL:
         return stage_texts(plan)
 
@@ -238,7 +240,7 @@ def _explained(plan: Node, mode: ExplainMode, relation: Relation | None) -> str:
             parts.append(f"{name} {snapshot.count()} rows {snapshot.nbytes()} bytes")
         return "; ".join(parts) or None
 
-    text = explain_plan(plan, size)
+    text = explain_plan(plan, size, flow.by_spark)
     if relation is not None:
         snapshot = relation.contents.snapshot
         text += f"\noutput: {snapshot.count()} distinct rows, {snapshot.nbytes()} bytes"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -21,19 +22,25 @@ DIALECT = "spark"
 _INFIX = "infix"
 _TYPED_LITERAL = "typed literal"
 _SUFFIXED = "suffixed"
+_LEVEL = "level"
 _SUFFIXES = {"BIGINT": "L", "SMALLINT": "S", "TINYINT": "Y", "DOUBLE": "D", "FLOAT": "F"}
 
 # Functions that become nodes of their own: aggregates, and what has a kernel. sqlglot prints them as
 # they were written. Every other function stays a plain call, to be printed word for word.
 _TYPED = frozenset(
     """abs any_value avg bit_and bit_or bit_xor bool_and bool_or ceil coalesce collect_list
-    collect_set concat contains corr count count_if covar_pop covar_samp datediff date_add day
+    collect_set concat contains count count_if datediff date_add day
     dayofmonth dayofweek dayofyear element_at endswith exp first first_value floor greatest
     hour if isnan last last_value least left length ln lpad ltrim max max_by median min minute
     min_by month negative nullif nvl2 power quarter replace round rpad rtrim second sign size
     sqrt startswith stddev stddev_pop stddev_samp substring sum trim variance var_pop year
     explode posexplode inline explode_outer posexplode_outer mod row_number rank dense_rank
     percent_rank cume_dist ntile lag lead nth_value array map struct grouping grouping_id""".split()
+)
+_PLAIN = frozenset(
+    """approx_percentile percentile percentile_approx listagg string_agg argmax argmin arg_max arg_min
+    char chr decode initcap json_object json_objectagg json_table match normalize openjson overlay
+    weight_string xmlelement xmltable gap_fill""".split()
 )
 # Functions that share a node with another name, and are printed under the one that was written.
 _ALIASES = frozenset(
@@ -56,6 +63,18 @@ class SparkText(Spark):
 
     class Parser(SparkParser):
         ADD_JOIN_ON_TRUE = False
+        # FOR stands in PIVOT; comprehensions are not Spark's.
+        RANGE_PARSERS = {  # noqa: RUF012, as sqlglot declares it
+            token: parser
+            for token, parser in SparkParser.RANGE_PARSERS.items()
+            if token is not TokenType.FOR
+        }
+        # Aggregates that sqlglot reads with options of its own are plain calls.
+        FUNCTION_PARSERS = {  # noqa: RUF012, as sqlglot declares it
+            name: parser
+            for name, parser in SparkParser.FUNCTION_PARSERS.items()
+            if name.lower() not in _PLAIN
+        }
         FUNCTIONS = {  # noqa: RUF012, as sqlglot declares it
             name: builder
             for name, builder in SparkParser.FUNCTIONS.items()
@@ -74,6 +93,20 @@ class SparkText(Spark):
             if comma and join is not None:
                 join.set("kind", "INNER")
             return join
+
+        def _parse_table_alias(
+            self, alias_tokens: Collection[TokenType] | None = None
+        ) -> exp.TableAlias | None:
+            """A recursive CTE may say how deep it goes, behind its name."""
+            result = super()._parse_table_alias(alias_tokens)
+            if result is not None and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+                number = self._parse_number()
+                result.meta[_LEVEL] = number.name if number is not None else ""
+            return result
+
+        def _parse_pivot_aggregation(self) -> exp.Expr | None:
+            """What is aggregated may be an expression over aggregates."""
+            return self._parse_alias(self._parse_disjunction())
 
         def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
             result = super()._parse_is(this)
@@ -102,6 +135,13 @@ class SparkText(Spark):
             return result
 
     class Generator(SparkGenerator):
+        # sqlglot would write QUALIFY and some joins in other ways.
+        TRANSFORMS = {  # noqa: RUF012, as sqlglot declares it
+            kind: transform
+            for kind, transform in SparkGenerator.TRANSFORMS.items()
+            if kind is not exp.Select
+        }
+
         def sql(
             self, expression: str | exp.Expr | None, key: str | None = None, comment: bool = True
         ) -> str:
@@ -116,6 +156,11 @@ class SparkText(Spark):
                     ]
                     return f"{name}({', '.join(super().sql(o) for o in operands)})"
             return super().sql(expression, key, comment)
+
+        def tablealias_sql(self, expression: exp.TableAlias) -> str:
+            level = expression.meta.get(_LEVEL)
+            suffix = f" MAX RECURSION LEVEL {level}" if level else ""
+            return super().tablealias_sql(expression) + suffix
 
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
             """`DATE '2020-01-01'` is a literal, not a cast."""
@@ -139,10 +184,14 @@ class SparkText(Spark):
             return super().not_sql(expression)
 
 
+_TABLE = re.compile(r"\A\s*TABLE\b", re.IGNORECASE)
+"""`TABLE t` is a query of its own to Spark."""
+
+
 def parse_query(text: str) -> exp.Query:
     """The syntax tree of one query."""
     try:
-        tree = sqlglot.parse_one(text, read=SparkText)
+        tree = sqlglot.parse_one(_TABLE.sub("SELECT * FROM", text), read=SparkText)
     except ParseError as failure:
         first = failure.errors[0] if failure.errors else {}
         place = Position(int(first["line"]), int(first["col"])) if first.get("line") else None

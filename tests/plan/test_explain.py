@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_incr.compile import Compiled, compile_query
-from spark_incr.plan.build import Known
+from spark_incr.plan.environment import Known
 from spark_incr.plan.explain import explain_plan, plan_as_json
 from spark_incr.plan.nodes import walk
 from spark_incr.plan.scope import folded

@@ -17,8 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_incr import rules
-from spark_incr.plan.build import Known, build_plan
+from spark_incr.plan.build import build_plan
 from spark_incr.plan.context import Context
+from spark_incr.plan.environment import Known
 from spark_incr.plan.explain import explain_plan
 from spark_incr.plan.nodes import Aggregate, Filter, Node, Project, Scan, column, walk
 from spark_incr.plan.scope import Names, folded

@@ -14,12 +14,15 @@ from spark_incr.plan.nodes import (
     Aggregate,
     AtMostOne,
     Filter,
+    Generate,
     Join,
+    Limit,
     Node,
     Project,
     Repeat,
     Scan,
     UnionAll,
+    Window,
     column,
     columns_in,
 )
@@ -65,6 +68,22 @@ def _pruned(node: Node, needed: set[str]) -> Node:
     if isinstance(node, AtMostOne):
         below_check = _pruned(node.input, needed | {node.count})
         return replace(node, schema=below_check.schema, input=below_check)
+    if isinstance(node, Limit):
+        read = {*node.keys, *(key.column for key in node.order)}
+        below_limit = _exactly(node.input, needed | read)
+        return replace(node, schema=below_limit.schema, input=below_limit)
+    if isinstance(node, Generate):
+        below_generator = _pruned(node.input, needed | columns_in(node.generator))
+        kept_fields = tuple(f for f in node.schema if f.name in needed or f.name in node.made)
+        return replace(node, schema=kept_fields, input=below_generator)
+    if isinstance(node, Window):
+        functions = tuple((n, w) for n, w in node.functions if n in needed)
+        if not functions:
+            return _pruned(node.input, needed)
+        reads = {name for _, w in functions for name in columns_in(w)} | set(node.keys)
+        below_window = _exactly(node.input, needed | reads)
+        made = tuple(f for f in node.schema if f.name in {n for n, _ in functions})
+        return Window((*below_window.schema, *made), below_window, node.keys, functions)
     if isinstance(node, Repeat):
         below_repeat = _exactly(node.input, needed | {node.times})
         schema = tuple(f for f in below_repeat.schema if f.name != node.times)

@@ -6,6 +6,8 @@
     σp(A ⊎ B) = σp(A) ⊎ σp(B)
     σp(ρ(R)) = ρ(σp(R))
     σp(γk(R)) = γk(σp(R))            where p reads only k, and k is not empty
+    σp(ωk(R)) = ωk(σp(R))            likewise for windows partitioned by k
+    σp(g(R)) = g(σp(R))              where p reads nothing that the generator g makes
 
 A filter below state keeps rows out of the state.
 """
@@ -20,12 +22,14 @@ from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import (
     Aggregate,
     Filter,
+    Generate,
     Join,
     JoinKind,
     Node,
     Project,
     Repeat,
     UnionAll,
+    Window,
     column,
     columns_in,
     conjuncts,
@@ -62,11 +66,16 @@ def push_filters(node: Node, context: Context) -> Node:
         if left or right:
             joined = below.with_inputs((filtered(below.left, left), filtered(below.right, right)))
             return filtered(joined, rest)
-    if isinstance(below, Aggregate) and below.keys:
+    if isinstance(below, (Aggregate, Window)) and below.keys:
         keys = [p for p in parts if columns_in(p) and columns_in(p) <= set(below.keys)]
         if keys:
             rest = [p for p in parts if p not in keys]
             return filtered(below.with_inputs((filtered(below.input, keys),)), rest)
+    if isinstance(below, Generate):
+        early = _reading(parts, below.input)
+        if early:
+            rest = [p for p in parts if p not in early]
+            return filtered(below.with_inputs((filtered(below.input, early),)), rest)
     return node
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_incr.plan.nodes import Rederive
+from spark_incr.plan.nodes import RELATION, Rederive
 from spark_incr.plan.types import arrow_schema, contains_float
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag, bag_layout
@@ -27,6 +27,7 @@ from spark_incr.runtime.changes import (
 from spark_incr.runtime.columns import arrays, single
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.keys import canonical, group_rows
+from spark_incr.runtime.order import row_order
 from spark_incr.sql.dialect import print_sql
 
 _KEY = "__incr_key_{}"
@@ -77,7 +78,9 @@ class RederiveOperator:
         add_to_bag(self._rows, changes)
         before = self._of_keys(self._results, touched, count)
         rows = repeated(self._of_keys(self._rows, touched, count)).select(self._input_names)
-        result = self._evaluator.query_rows(self._query, rows, self.schema)
+        # What depends on the order of rows shall depend on the rows alone.
+        rows = rows.take(row_order(rows, (), self._input_names))
+        result = self._evaluator.query_rows(self._query, {RELATION: rows}, self.schema)
         after = inserted(self._with_keys(result))
         change = consolidate(add([negate(before), after.select(before.column_names)]))
         add_to_bag(self._results, change)

@@ -4,6 +4,8 @@ All rows are kept as a bag, and the first of them, a few more than are asked for
 row outside the head comes before one inside it. A batch changes the head alone, unless so many of
 its rows have left that it is shorter than the result; then it is filled again from the bag. The
 head holds twice what is needed, so at least that many rows leave between two fillings.
+
+With keys there is a result per key: Δf(R) = f(R' of the touched keys) - f(R of the touched keys).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import (
+    WEIGHT,
     add,
     consolidate,
     empty,
@@ -23,10 +26,40 @@ from spark_incr.runtime.changes import (
     reweighted,
     weights,
 )
-from spark_incr.runtime.columns import Ints, single
-from spark_incr.runtime.order import dense_ranks
+from spark_incr.runtime.columns import Ints, arrays
+from spark_incr.runtime.keys import group_rows
+from spark_incr.runtime.order import row_order
 
 _SPARE = 1_000
+
+
+class KeyedLimitOperator:
+    """Maintains one `Limit` that has keys."""
+
+    def __init__(self, node: Limit) -> None:
+        self.schema = arrow_schema(node.schema)
+        self._node = node
+        self._rows = Arrangement(bag_layout(self.schema, node.keys))
+        self.arrangements = {"rows": self._rows}
+
+    def apply(self, changes: pa.Table) -> pa.Table:
+        """The change of the first rows of each key for a change of all rows."""
+        changes = consolidate(changes)
+        if changes.num_rows == 0:
+            return empty(self.schema)
+        columns = arrays(changes, self._node.keys)
+        groups = group_rows(columns, changes.num_rows)
+        touched = [c.take(groups.first) for c in columns]
+        before = self._result(touched, groups.count)
+        add_to_bag(self._rows, changes)
+        return consolidate(add([negate(before), self._result(touched, groups.count)]))
+
+    def _result(self, keys: list[pa.Array], count: int) -> pa.Table:
+        snapshot = self._rows.snapshot()
+        located = snapshot.find_lineage(keys, count)
+        schema = self._rows.layout.schema
+        rows = pa.Table.from_arrays(snapshot.gather(located, schema.names), schema=schema)
+        return first_rows(rows, self._node, located.probe)
 
 
 class LimitOperator:
@@ -38,7 +71,8 @@ class LimitOperator:
         names = tuple(self.schema.names)
         self._rows = Arrangement(bag_layout(self.schema, names))
         self._head = Arrangement(bag_layout(self.schema, names))
-        self.arrangements = {"rows": self._rows, "head": self._head}
+        self._total = Arrangement(bag_layout(pa.schema([]), ()))
+        self.arrangements = {"rows": self._rows, "head": self._head, "total": self._total}
 
     @property
     def _needed(self) -> int | None:
@@ -50,25 +84,28 @@ class LimitOperator:
         changes = consolidate(changes)
         if changes.num_rows == 0:
             return empty(self.schema)
-        before = self._result(self._content(self._head))
         head = self._content(self._head)
-        complete = _size(head) == _size(self._content(self._rows))
+        before = first_rows(head, self._node)
+        complete = _size(head) == _size(self._content(self._total))
         add_to_bag(self._rows, changes)
+        self._count(_size(changes))
         head = self._follow(head, changes, complete)
         needed = self._needed
         if needed is not None and _size(head) < needed and not complete:
             head = self._content(self._rows)
             complete = True
         if needed is not None and _size(head) > 2 * needed + 2 * _SPARE:
-            head = self._slice(head, 0, 2 * needed + _SPARE)
+            head = _slice(
+                head, row_order(head, self._node.order, self._node.names), 0, 2 * needed + _SPARE
+            )
         self._replace_head(head)
-        return consolidate(add([negate(before), self._result(head)]))
+        return consolidate(add([negate(before), first_rows(head, self._node)]))
 
     def _follow(self, head: pa.Table, changes: pa.Table, complete: bool) -> pa.Table:
         """The head after a batch: what belongs before its last row comes in, the rest stays out."""
         if not complete and head.num_rows:
             both = add([changes, head])
-            order = self._order(both)
+            order = row_order(both, self._node.order, self._node.names)
             place = np.empty(len(order), dtype=np.int64)
             place[order] = np.arange(len(order))
             last = place[changes.num_rows :].max()
@@ -77,33 +114,10 @@ class LimitOperator:
             changes = changes.slice(0, 0)
         return consolidate(add([head, changes]))
 
-    def _result(self, head: pa.Table) -> pa.Table:
-        limit = self._node.limit
-        end = None if limit is None else self._node.offset + limit
-        return self._slice(head, self._node.offset, end)
-
-    def _slice(self, rows: pa.Table, start: int, end: int | None) -> pa.Table:
-        """The rows at places start to end in the order, counted with their weights."""
-        order = self._order(rows)
-        rows = rows.take(order)
-        ends = np.cumsum(weights(rows))
-        begins = ends - weights(rows)
-        last = int(ends[-1]) if len(ends) else 0
-        stop = last if end is None else min(end, last)
-        kept = np.minimum(ends, stop) - np.maximum(begins, start)
-        inside = np.flatnonzero(kept > 0)
-        return reweighted(rows.take(inside), kept[inside])
-
-    def _order(self, rows: pa.Table) -> Ints:
-        keys: list[Ints] = []
-        for key in self._node.order:
-            ranks = dense_ranks(single(rows.column(key.column)))
-            null = ranks < 0
-            ranks = -ranks if key.descending else ranks
-            extreme = ranks.min(initial=0) - 1 if key.nulls_first else ranks.max(initial=0) + 1
-            keys.append(np.where(null, extreme, ranks))
-        keys += [dense_ranks(single(rows.column(name))) for name in self.schema.names]
-        return np.lexsort(tuple(reversed(keys))) if keys else np.arange(rows.num_rows)
+    def _count(self, change: int) -> None:
+        """Keep the number of all rows, so that nobody counts them."""
+        if change:
+            add_to_bag(self._total, pa.table({WEIGHT: pa.array([change], pa.int64())}))
 
     def _content(self, bag: Arrangement) -> pa.Table:
         return bag.snapshot().rows().combine_chunks()
@@ -111,6 +125,31 @@ class LimitOperator:
     def _replace_head(self, head: pa.Table) -> None:
         change = consolidate(add([negate(self._content(self._head)), head]))
         add_to_bag(self._head, change)
+
+
+def first_rows(rows: pa.Table, node: Limit, key: Ints | None = None) -> pa.Table:
+    """The rows at the places that a limit asks for, of each number in `key` if it is given."""
+    end = None if node.limit is None else node.offset + node.limit
+    return _slice(rows, row_order(rows, node.order, node.names, key), node.offset, end, key)
+
+
+def _slice(
+    rows: pa.Table, order: Ints, start: int, end: int | None, key: Ints | None = None
+) -> pa.Table:
+    """The rows at places start to end in the order, counted with their weights."""
+    rows = rows.take(order)
+    weight = weights(rows)
+    ends = np.cumsum(weight)
+    begins = ends - weight
+    if key is not None and len(order):
+        sorted_key = key[order]
+        first = np.append(True, sorted_key[1:] != sorted_key[:-1])
+        base = np.repeat(begins[first], np.diff(np.append(np.flatnonzero(first), len(order))))
+        begins, ends = begins - base, ends - base
+    stop = ends if end is None else np.minimum(ends, end)
+    kept = stop - np.maximum(begins, start)
+    inside = np.flatnonzero(kept > 0)
+    return reweighted(rows.take(inside), kept[inside])
 
 
 def _size(rows: pa.Table) -> int:

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyspark.sql.types as T
 
 from spark_incr.errors import error
+from spark_incr.plan.generators import generator_query
 from spark_incr.plan.nodes import (
+    RELATION,
     AtMostOne,
     Constant,
     Filter,
@@ -59,6 +61,7 @@ class ProjectOperator:
         self._compute = compile_columns(
             project.expressions, [f.type for f in project.schema], project.input.schema, evaluator
         )
+        self.by_spark = self._compute.by_spark
 
     def apply(self, changes: pa.Table) -> pa.Table:
         rows = pa.Table.from_arrays(self._compute(changes), schema=self.schema)
@@ -74,6 +77,7 @@ class FilterOperator:
         self._compute = compile_columns(
             (node.condition,), [T.BooleanType()], node.input.schema, evaluator
         )
+        self.by_spark = self._compute.by_spark
 
     def apply(self, changes: pa.Table) -> pa.Table:
         (condition,) = self._compute(changes)
@@ -124,12 +128,13 @@ class GenerateOperator:
     def __init__(self, node: Generate, evaluator: Evaluator) -> None:
         self.schema = arrow_schema(node.schema)
         self.arrangements: dict[str, Arrangement] = {}
-        self._query = print_sql(node.query)
+        self._query = print_sql(generator_query(node))
+        self.by_spark = (node.generator,)
         self._evaluator = evaluator
 
     def apply(self, changes: pa.Table) -> pa.Table:
         weighted = self.schema.append(pa.field(WEIGHT, pa.int64()))
-        return self._evaluator.query_rows(self._query, changes, weighted)
+        return self._evaluator.query_rows(self._query, {RELATION: changes}, weighted)
 
 
 class UnionOperator:

@@ -1,0 +1,185 @@
+"""Expressions over a FROM clause: names become columns, subqueries and windows become joins and
+stages below, and what is left is an expression over the columns of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from spark_incr.plan.environment import Environment
+from spark_incr.plan.generators import is_generator
+from spark_incr.plan.joins import only
+from spark_incr.plan.nodes import Filter, Node, column, conjuncts
+from spark_incr.plan.scope import Bound, Scope, resolve_column
+from spark_incr.plan.subqueries import (
+    existence,
+    keep_where_exists,
+    keep_where_in,
+    membership,
+    scalar_value,
+)
+from spark_incr.plan.syntax import (
+    is_subquery,
+    lambda_columns,
+    membership_of,
+    negation_inwards,
+    outermost_subqueries,
+    outermost_windows,
+    tested_values,
+    transformed,
+    unsupported,
+)
+from spark_incr.plan.windows import with_windows
+
+Aliases = Mapping[str, exp.Expr]
+
+
+def scalar(
+    env: Environment,
+    expression: exp.Expr,
+    scope: Scope,
+    aliases: Aliases | None = None,
+    known: Mapping[int, exp.Expr] | None = None,
+) -> exp.Expr:
+    """An expression over the columns of the plan; `known` are parts that are bound already."""
+    found = known or {}
+    outer = [scope for scope, _ in env.outer]
+    parameters = {
+        id(parameter)
+        for lambda_ in expression.find_all(exp.Lambda)
+        for parameter in lambda_columns(lambda_)
+    }
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if id(node) in found:
+            return found[id(node)].copy()
+        if isinstance(node, Bound):
+            return column(node.this.name)
+        if isinstance(node, exp.Column) and id(node) not in parameters:
+            if isinstance(node.this, exp.Star):
+                raise unsupported(node, "* inside an expression")
+            return resolve_column(node, scope, aliases or {}, outer)
+        if is_subquery(node):
+            raise unsupported(node, "a subquery here")
+        if isinstance(node, exp.Window):
+            raise unsupported(node, "a window function")
+        if is_generator(node):
+            raise unsupported(node, "a generator function")
+        return node
+
+    return transformed(expression, change)
+
+
+def bound(
+    env: Environment,
+    node: Node,
+    expression: exp.Expr,
+    scope: Scope,
+    aliases: Aliases | None = None,
+) -> tuple[Node, exp.Expr]:
+    """An expression over the columns of a node, which gains the columns its subqueries need."""
+    known: dict[int, exp.Expr] = {}
+    for subquery in outermost_subqueries(expression):
+        node, known[id(subquery)] = subquery_value(env, node, subquery, scope, aliases)
+    windows = outermost_windows(expression)
+    resolved = [read_window(w, lambda e: scalar(env, e, scope, aliases, known)) for w in windows]
+    node, values = with_windows(node, resolved, env.context)
+    known |= {id(w): value for w, value in zip(windows, values, strict=True)}
+    return node, scalar(env, expression, scope, aliases, known)
+
+
+def read_window(written: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> exp.Window:
+    """A window function whose operands are read."""
+    function = written.this
+    wrapped = []
+    while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls)):
+        wrapped.append(type(function))
+        function = function.this
+    function = with_parts(function, read)
+    for wrapper in reversed(wrapped):
+        function = wrapper(this=function)
+    window = exp.Window(**written.copy().args)
+    window.set("this", function)
+    window.set("partition_by", [read(e) for e in written.args.get("partition_by") or []])
+    order = written.args.get("order")
+    if order is not None:
+        keys = [exp.Ordered(**{**o.args, "this": read(o.this)}) for o in order.expressions]
+        window.set("order", exp.Order(expressions=keys))
+    return window
+
+
+def with_parts(function: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """A function call with its operands read."""
+    copy = function.copy()
+    for key, value in list(copy.args.items()):
+        if isinstance(value, exp.Expr):
+            copy.set(key, read(function.args[key]))
+        elif isinstance(value, list):
+            written = function.args[key]
+            copy.set(key, [read(v) if isinstance(v, exp.Expr) else v for v in written])
+    return copy
+
+
+def subquery_value(
+    env: Environment,
+    node: Node,
+    written: exp.Expr,
+    scope: Scope,
+    aliases: Aliases | None = None,
+) -> tuple[Node, exp.Expr]:
+    """The value of a subquery as an expression over the node and what is joined to it."""
+    if isinstance(written, exp.Exists):
+        return existence(node, _inner(env, node, scope, written.this), env.context)
+    test = membership_of(written)
+    if test is not None:
+        node, values = _tested(env, node, test[0], scope, aliases)
+        return tested_membership(env, node, values, written, scope)
+    return scalar_value(node, _inner(env, node, scope, written), env.context)
+
+
+def tested_membership(
+    env: Environment, node: Node, values: list[exp.Expr], written: exp.Expr, scope: Scope
+) -> tuple[Node, exp.Expr]:
+    """The value of IN for values that are expressions over the node."""
+    test = membership_of(written)
+    assert test is not None
+    inner = _inner(env, node, scope, test[0].args["query"])
+    return membership(node, values, inner, test[1], env.context)
+
+
+def _tested(
+    env: Environment, node: Node, written: exp.In, scope: Scope, aliases: Aliases | None
+) -> tuple[Node, list[exp.Expr]]:
+    """The values that stand before IN, over the columns of the node."""
+    values = []
+    for part in tested_values(written):
+        node, value = bound(env, node, part, scope, aliases)
+        values.append(value)
+    return node, values
+
+
+def _inner(env: Environment, node: Node, scope: Scope, query: exp.Expr) -> Node:
+    """The plan of a subquery, which may read columns of the node."""
+    return env.inside(scope, node.schema).query(query).node
+
+
+def keep_where(env: Environment, node: Node, condition: exp.Expr, scope: Scope) -> Node:
+    """The rows for which a condition is true."""
+    names = node.names
+    for part in conjuncts(condition):
+        negated = isinstance(part, exp.Not)
+        inner = part.this.unnest() if negated else part
+        if outermost_subqueries(part):
+            part = negation_inwards(part)
+        if isinstance(inner, exp.Exists):
+            subplan = _inner(env, node, scope, inner.this)
+            node = keep_where_exists(node, subplan, not negated, env.context)
+        elif (test := membership_of(part)) is not None:
+            node, values = _tested(env, node, test[0], scope, None)
+            subplan = _inner(env, node, scope, test[0].args["query"])
+            node = keep_where_in(node, values, subplan, test[1], env.context)
+        else:
+            node, resolved = bound(env, node, part, scope)
+            node = Filter(node.schema, node, resolved)
+    return only(node, names)

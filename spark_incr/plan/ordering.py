@@ -1,0 +1,95 @@
+"""ORDER BY, LIMIT and OFFSET.
+
+An order decides which rows are the first. Its keys are the columns of the result by name or
+position, also inside an expression, and only then columns of FROM. An order without LIMIT changes
+no rows; that of the whole query says in which order they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from spark_incr.plan.environment import Built, Environment
+from spark_incr.plan.expressions import scalar
+from spark_incr.plan.joins import only
+from spark_incr.plan.nodes import Limit, SortKey, column
+from spark_incr.plan.scope import Bound, Scope, Visible, folded
+from spark_incr.plan.syntax import aggregate_call, transformed, unsupported
+
+Items = Sequence[tuple[str, exp.Expr]]
+
+
+def sort_items(query: exp.Expr, items: Items) -> list[tuple[exp.Expr, exp.Ordered]]:
+    """What a query sorts by, as expressions over FROM, if it matters which rows are first."""
+    order = query.args.get("order")
+    if order is None or not _is_limited(query):
+        return []
+    return [(sort_key(by.this, items), by) for by in order.expressions]
+
+
+def sort_key(key: exp.Expr, items: Items) -> exp.Expr:
+    """A key with the names and positions of the result replaced by what they stand for."""
+    if isinstance(key, exp.Literal) and key.is_int:
+        return items[int(key.this) - 1][1].copy()
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if aggregate_call(node) is not None:
+            return node.copy()
+        if isinstance(node, exp.Column) and len(node.parts) == 1:
+            named = [e for name, e in items if folded(name) == folded(node.name)]
+            return _operand(named[0], node is key) if named else node.copy()
+        return node
+
+    return transformed(key, change)
+
+
+def _operand(expression: exp.Expr, alone: bool) -> exp.Expr:
+    return expression.copy() if alone else exp.Paren(this=expression.copy())
+
+
+def _is_limited(query: exp.Expr) -> bool:
+    return any(_constant(query, name) is not None for name in ("limit", "offset"))
+
+
+def limited(query: exp.Expr, built: Built, sort: Sequence[exp.Ordered]) -> Built:
+    """The first rows of a query, if it asks for those; its sort columns come last, unshown."""
+    limit, offset = _constant(query, "limit"), _constant(query, "offset")
+    if limit is None and offset is None:
+        return built
+    node = built.node
+    columns = node.names[len(node.names) - len(sort) :]
+    keys = tuple(
+        SortKey(name, bool(by.args.get("desc")), bool(by.args.get("nulls_first")))
+        for name, by in zip(columns, sort, strict=True)
+    )
+    first = Limit(node.schema, node, keys, limit, offset or 0)
+    names = built.names[: len(built.names) - len(sort)]
+    return Built(only(first, node.names[: len(names)]), names)
+
+
+def limited_result(query: exp.Expr, built: Built, env: Environment) -> Built:
+    """ORDER BY and LIMIT of a set operation or of a query in parentheses: they name its columns."""
+    items = list(zip(built.names, (column(n) for n in built.node.names), strict=True))
+    sort = sort_items(query, [(name, Bound(this=c)) for name, c in items])
+    if not sort:
+        return limited(query, built, [])
+    scope = Scope(tuple(Visible((), name, c.name) for name, c in items))
+    columns: list[tuple[str, exp.Expr]] = [*items]
+    columns += [(f"order_{i}", scalar(env, key, scope)) for i, (key, _) in enumerate(sort)]
+    node = env.project(built.node, env.named(built.node, columns))
+    names = (*built.names, *(f"order_{i}" for i in range(len(sort))))
+    return limited(query, Built(node, names), [by for _, by in sort])
+
+
+def _constant(query: exp.Expr, name: str) -> int | None:
+    clause = query.args.get(name)
+    if clause is None:
+        return None
+    value = clause.expression.unnest()
+    if isinstance(value, exp.Var) and value.name.upper() == "ALL":
+        return None
+    if not (isinstance(value, exp.Literal) and not value.is_string):
+        raise unsupported(clause, f"{name.upper()} with anything but a number")
+    return int(value.this)

@@ -1,0 +1,56 @@
+"""The order in which a view is read: ORDER BY of the whole query, where the view has its keys.
+
+Rows of a view are a bag; an order matters only to who reads them. A key counts if it is a column
+of the view: by name or position, or as an item of the SELECT list is written. The first key that is
+none, and those after it, would be columns that nobody sees; they do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from spark_incr.plan.nodes import SortKey
+from spark_incr.plan.scope import folded
+from spark_incr.plan.syntax import canonical
+
+
+def output_order(query: exp.Expr, names: Sequence[str]) -> tuple[SortKey, ...]:
+    """The sort keys over the output columns of a query, as far as it has them."""
+    order = query.args.get("order")
+    keys: list[SortKey] = []
+    for by in order.expressions if order is not None else []:
+        name = _output(by.this, query, names)
+        if name is None:
+            break
+        keys.append(SortKey(name, bool(by.args.get("desc")), bool(by.args.get("nulls_first"))))
+    return tuple(keys)
+
+
+def _output(key: exp.Expr, query: exp.Expr, names: Sequence[str]) -> str | None:
+    if isinstance(key, exp.Literal) and key.is_int:
+        return names[int(key.this) - 1]
+    items = _items(query, names)
+    if isinstance(key, exp.Column) and len(key.parts) == 1:
+        written = [alias for alias in items or [] if folded(alias) == folded(key.name)]
+        if items is not None and written:
+            return names[list(items).index(written[0])]
+        if items is None:
+            return next((n for n in names if folded(n) == folded(key.name)), None)
+    for position, item in enumerate((items or {}).values()):
+        if item is not None and canonical(item) == canonical(key):
+            return names[position]
+    return None
+
+
+def _items(query: exp.Expr, names: Sequence[str]) -> dict[str, exp.Expr | None] | None:
+    """What the query itself calls its columns, and their expressions; None if it does not say."""
+    while isinstance(query, (exp.SetOperation, exp.Subquery)):
+        query = query.this
+    if not isinstance(query, exp.Select) or len(query.expressions) != len(names):
+        return None
+    if any(item.is_star for item in query.expressions):
+        return None
+    result = {item.alias_or_name: item.unalias() for item in query.expressions}
+    return dict(result) if len(result) == len(names) else None

@@ -1,0 +1,83 @@
+"""WITH RECURSIVE: the relations that the recursion reads are kept, and Spark runs it anew.
+
+A batch that touches any of them recomputes the recursion, not the query around it: what changed in
+its result goes on as a change batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from spark_incr.plan.environment import Built, Cte, Environment
+from spark_incr.plan.nodes import RELATION, Node, Recursion
+from spark_incr.plan.scope import Scope, folded
+from spark_incr.plan.syntax import unsupported
+from spark_incr.plan.types import Field, type_text
+from spark_incr.sql.dialect import print_sql, quoted
+
+Table = Callable[[exp.Table, Environment], tuple[Node, Scope]]
+
+
+def is_recursive(cte: exp.CTE) -> bool:
+    """Whether the definition of a CTE reads itself."""
+    return any(_is_name(table, cte.alias) for table in cte.this.find_all(exp.Table))
+
+
+def _is_name(table: exp.Table, name: str) -> bool:
+    return len(table.parts) == 1 and folded(table.name) == folded(name)
+
+
+def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
+    """The plan of a recursive CTE: one operator over all that its definition reads."""
+    definition = cte.definition.copy()
+    inside = replace(env, ctes=cte.ctes, outer=())
+    own = {folded(c.alias) for c in definition.this.find_all(exp.CTE)}
+    inputs: dict[str, tuple[str, Node, tuple[str, ...]]] = {}
+    for table in list(definition.this.find_all(exp.Table)):
+        if _is_name(table, definition.alias) or isinstance(table.this, exp.Func):
+            continue
+        parts = tuple(part.name for part in table.parts)
+        if len(parts) == 1 and folded(parts[0]) in own:
+            if folded(parts[0]) in cte.ctes or env.catalog.relation(parts) is not None:
+                raise unsupported(table, f"the CTE {table.name}, which hides a relation, here")
+            continue
+        key = ".".join(map(folded, parts))
+        if key not in inputs:
+            node, scope = table_plan(exp.Table(**_bare(table).args), inside)
+            names = tuple(v.name for v in scope.columns)
+            inputs[key] = (f"{RELATION}_{len(inputs)}", node, names)
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(parts[-1], quoted=True)))
+        table.set("this", exp.to_identifier(inputs[key][0], quoted=True))
+        table.set("db", None)
+        table.set("catalog", None)
+    query = f"WITH RECURSIVE {print_sql(definition)} SELECT * FROM {quoted(definition.alias)}"
+    empty = ", ".join(
+        f"{quoted(relation)} AS (SELECT {_nulls(node, names)} WHERE false)"
+        for relation, node, names in inputs.values()
+    )
+    text = query.replace("WITH RECURSIVE ", f"WITH RECURSIVE {empty}, ", 1) if empty else query
+    fields = env.analyzer.query_schema(text)
+    schema = tuple(Field(env.names.fresh(f.name), f.type) for f in fields)
+    node = Recursion(
+        schema,
+        tuple(node for _, node, _ in inputs.values()),
+        tuple((relation, names) for relation, _, names in inputs.values()),
+        query,
+    )
+    return Built(node, tuple(f.name for f in fields))
+
+
+def _bare(table: exp.Table) -> exp.Table:
+    bare = table.copy()
+    for clause in ("alias", "joins", "pivots"):
+        bare.set(clause, None)
+    return bare
+
+
+def _nulls(node: Node, names: tuple[str, ...]) -> str:
+    pairs = zip(names, node.schema, strict=True)
+    return ", ".join(f"CAST(NULL AS {type_text(f.type)}) AS {quoted(n)}" for n, f in pairs)

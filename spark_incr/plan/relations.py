@@ -1,0 +1,215 @@
+"""FROM: tables, CTEs, subqueries, table functions, joins of them, and LATERAL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from spark_incr.errors import error
+from spark_incr.plan.environment import Built, Cte, Environment
+from spark_incr.plan.expressions import scalar, with_parts
+from spark_incr.plan.generators import generate, is_generator
+from spark_incr.plan.joins import join_on
+from spark_incr.plan.nodes import Constant, Filter, Join, JoinKind, Node, Scan, Single, column
+from spark_incr.plan.pivot import pivoted
+from spark_incr.plan.recursion import build_recursion
+from spark_incr.plan.scope import Scope, Visible, column_aliases, folded
+from spark_incr.plan.subqueries import lateral
+from spark_incr.plan.syntax import refuse_clauses, unsupported, words
+from spark_incr.plan.types import Field
+from spark_incr.sql.dialect import position_of, print_sql
+
+Source = tuple[Node, Scope]
+
+
+def build_from(select: exp.Select, env: Environment) -> Source:
+    """The rows of a FROM clause with its LATERAL VIEWs, and the names in it."""
+    clause = select.args.get("from_") or select.args.get("from")
+    source: Source = (Single(()), Scope())
+    if clause is not None:
+        source = _relation(clause.this, env)
+        for join in select.args.get("joins") or []:
+            source = _join(source, join, env)
+    for view in select.args.get("laterals") or []:
+        source = _generated(source, view, bool(view.args.get("outer")), env)
+    return source
+
+
+def _relation(source: exp.Expr, env: Environment) -> Source:
+    if isinstance(source, exp.Values) or (
+        isinstance(source, exp.Table) and isinstance(source.this, exp.Func)
+    ):
+        built = build_constant(source, env)
+        node, scope = built.node, _scope_of(source, built, ())
+    elif isinstance(source, exp.Table):
+        refuse_clauses(source, {"this", "db", "catalog", "alias", "joins", "pivots"})
+        node, scope = _table(source, env)
+    elif isinstance(source, exp.Subquery):
+        refuse_clauses(source, {"this", "alias", "joins", "pivots"})
+        built = env.query(source.this)
+        node, scope = built.node, _scope_of(source, built, ())
+    else:
+        raise unsupported(source, f"{words(source)} in FROM")
+    for pivot in source.args.get("pivots") or []:
+        node, scope = pivoted(node, scope, pivot, env)
+    for join in source.args.get("joins") or []:
+        node, scope = _join((node, scope), join, env)
+    return node, scope
+
+
+def build_constant(query: exp.Expr, env: Environment) -> Built:
+    """The rows of a table function or of VALUES, which Spark computes once."""
+    for part in query.walk():
+        if isinstance(part, (exp.Subquery, exp.Query)) and part is not query:
+            raise unsupported(part, "a subquery in a table function")
+    text = f"SELECT * FROM {print_sql(query)}"
+    fields = env.analyzer.query_schema(text)
+    schema = tuple(Field(env.names.fresh(f.name), f.type) for f in fields)
+    return Built(Constant(schema, text), tuple(f.name for f in fields))
+
+
+def _table(table: exp.Table, env: Environment) -> Source:
+    parts = tuple(part.name for part in table.parts)
+    cte = env.ctes.get(folded(parts[0])) if len(parts) == 1 else None
+    if cte is not None:
+        built = _named_query(cte, env)
+        return built.node, _scope_of(table, built, parts)
+    known = env.catalog.relation(parts)
+    if known is None:
+        raise error(
+            "INCR_RELATION_NOT_FOUND",
+            kind="table or view",
+            name=".".join(parts),
+            position=position_of(table),
+        )
+    columns = tuple(f.name for f in known.schema)
+    renamed = tuple(Field(env.names.fresh(f.name), f.type) for f in known.schema)
+    scan = Scan(renamed, known.name, columns, known.unique, known.append_only)
+    return scan, _scope_of(table, Built(scan, columns), parts)
+
+
+def _named_query(cte: Cte, env: Environment) -> Built:
+    definition = cte.definition
+    if cte.recursive:
+        return build_recursion(cte, env, lambda table, inner: _table(table, inner))
+    built = replace(env, ctes=cte.ctes).query(definition.this)
+    return Built(built.node, column_aliases(definition, built.names))
+
+
+def _join(left: Source, join: exp.Join, env: Environment) -> Source:
+    refuse_clauses(join, {"this", "on", "using", "kind", "side", "method"})
+    kind = _join_kind(join)
+    if isinstance(join.this, exp.Lateral):
+        return _lateral_join(left, join, kind, env)
+    right = _relation(join.this, env)
+    using = [identifier.name for identifier in join.args.get("using") or []]
+    if join.method == "NATURAL":
+        using = [c.name for c in left[1].star(None) if len(right[1].find((), c.name)) == 1]
+    if using:
+        return _join_using(left, right, using, kind, env)
+    both = left[1] + right[1]
+    condition = None
+    if join.args.get("on") is not None:
+        condition = scalar(env, join.args["on"], both)
+    scope = left[1] if kind.left_only else both
+    return _joined(left[0], right[0], [] if condition is None else [condition], kind, env), scope
+
+
+def _joined(
+    left: Node, right: Node, conditions: Sequence[exp.Expr], kind: JoinKind, env: Environment
+) -> Node:
+    if kind is not JoinKind.INNER:
+        return join_on(
+            left, right, exp.and_(*conditions) if conditions else None, kind, env.context
+        )
+    node: Node = Join(left.schema + right.schema, left, right, ())
+    for condition in conditions:
+        node = Filter(node.schema, node, condition)
+    return node
+
+
+def _lateral_join(left: Source, join: exp.Join, kind: JoinKind, env: Environment) -> Source:
+    """What stands in FROM and reads what stands before it: a subquery, or a generator function."""
+    node, scope = left
+    source = join.this
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise unsupported(source, f"{kind.value.upper()} JOIN with LATERAL")
+    condition = join.args.get("on")
+    if is_generator(source.this):
+        if condition is not None and not (
+            isinstance(condition, exp.Boolean) and condition.this is True
+        ):
+            raise unsupported(condition, "a condition on a generator function")
+        return _generated(left, source, kind is JoinKind.LEFT, env)
+    if not isinstance(source.this, exp.Subquery):
+        raise unsupported(source, "this LATERAL relation")
+    inside = env.inside(scope, node.schema)
+    built = inside.query(source.this)
+    both = scope + _scope_of(source, built, ())
+    inner = built.node
+    if condition is not None:
+        inner = Filter(inner.schema, inner, scalar(inside, condition, both))
+    return lateral(node, inner, kind, env.context), both
+
+
+def _generated(source: Source, view: exp.Expr, outer: bool, env: Environment) -> Source:
+    """The rows that a generator makes of each row: LATERAL VIEW, or LATERAL in FROM."""
+    node, scope = source
+    if not is_generator(view.this):
+        raise unsupported(view, "this LATERAL VIEW")
+    generator = with_parts(view.this, lambda e: scalar(env, e, scope))
+    alias = view.args.get("alias")
+    given = [c.name for c in alias.args.get("columns") or []] if alias else []
+    before = node.names
+    node, made = generate(node, generator, given, outer, env)
+    qualifier = (alias.name,) if alias is not None and alias.name else ()
+    added = [n for n in node.names if n not in before]
+    visible = tuple(Visible(qualifier, n, c) for n, c in zip(made, added, strict=True))
+    return node, Scope(scope.columns + visible)
+
+
+def _join_using(
+    left: Source, right: Source, using: list[str], kind: JoinKind, env: Environment
+) -> Source:
+    """Columns of USING appear once, first, and hold the value of the side that is there."""
+    pairs = []
+    for name in using:
+        (left_column,) = left[1].find((), name)
+        (right_column,) = right[1].find((), name)
+        pairs.append((name, left_column.column, right_column.column))
+    equalities = [exp.EQ(this=column(here), expression=column(there)) for _, here, there in pairs]
+    node = _joined(left[0], right[0], equalities, kind, env)
+    if kind.left_only:
+        return node, left[1]
+    merged: list[Visible] = []
+    hidden: set[str] = set()
+    for name, here, there in pairs:
+        hidden |= {here, there}
+        source = there if kind is JoinKind.RIGHT else here
+        if kind is JoinKind.FULL:
+            either = exp.Coalesce(this=column(here), expressions=[column(there)])
+            source = env.names.fresh(name)
+            columns: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
+            node = env.project(node, [*columns, (source, either)])
+        merged.append(Visible((), name, source))
+    rest = (left[1] + right[1]).hide(hidden)
+    return node, Scope(tuple(merged) + rest.columns)
+
+
+def _scope_of(source: exp.Expr, built: Built, parts: tuple[str, ...]) -> Scope:
+    qualifier = (source.alias,) if source.alias else parts
+    names = column_aliases(source, built.names)
+    pairs = zip(names, built.node.schema, strict=True)
+    return Scope(tuple(Visible(qualifier, name, field.name) for name, field in pairs))
+
+
+def _join_kind(join: exp.Join) -> JoinKind:
+    if join.method not in ("", "NATURAL"):
+        raise unsupported(join, f"{join.method} JOIN")
+    if join.kind in ("SEMI", "ANTI"):
+        return JoinKind[join.kind]
+    if join.kind not in ("", "INNER", "CROSS", "OUTER"):
+        raise unsupported(join, f"{join.kind} JOIN")
+    return JoinKind[join.side] if join.side else JoinKind.INNER

@@ -1,0 +1,289 @@
+"""SELECT: its clauses become nodes in the order in which SQL defines them.
+
+FROM, WHERE, aggregation, HAVING, the SELECT list, QUALIFY, DISTINCT, ORDER BY with LIMIT. What is
+sorted or qualified by is computed beside the SELECT list and not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from spark_incr.plan.environment import Built, Environment
+from spark_incr.plan.expressions import (
+    bound,
+    keep_where,
+    scalar,
+    subquery_value,
+    tested_membership,
+    with_parts,
+)
+from spark_incr.plan.generators import generate, is_generator
+from spark_incr.plan.grouping import AggregateReader, Pending
+from spark_incr.plan.grouping_sets import sets_of
+from spark_incr.plan.joins import only
+from spark_incr.plan.nodes import Aggregate, Filter, Node, column
+from spark_incr.plan.ordering import limited, sort_items
+from spark_incr.plan.relations import build_from
+from spark_incr.plan.scope import Bound, Scope, folded, resolve_column
+from spark_incr.plan.syntax import (
+    canonical,
+    has_aggregate,
+    membership_of,
+    outermost_subqueries,
+    outermost_windows,
+    refuse_clauses,
+    transformed,
+    unsupported,
+)
+from spark_incr.plan.windows import with_windows
+
+Items = list[tuple[str, exp.Expr]]
+
+_CLAUSES = {
+    "with_", "with", "expressions", "from_", "from", "joins", "where", "group", "having", "distinct", "kind",
+    "hint", "operation_modifiers", "laterals", "order", "limit", "offset", "sort", "distribute",
+    "cluster", "windows", "qualify",
+}  # fmt: skip
+_QUALIFY = "qualify"
+
+
+def build_select(select: exp.Select, env: Environment) -> Built:
+    """The plan of a SELECT."""
+    refuse_clauses(select, _CLAUSES)
+    if select.args.get("kind"):
+        raise unsupported(select, f"SELECT {select.args['kind']}")
+    select = _with_named_windows(select)
+    node, scope = build_from(select, env)
+    if select.args.get("where"):
+        node = keep_where(env, node, select.args["where"].this, scope)
+    items = _expand_stars(select.expressions, scope, node, env)
+    sort = sort_items(select, items)
+    qualify = select.args.get("qualify")
+    hidden = [(_QUALIFY, _qualified(qualify.this, items, scope))] if qualify else []
+    hidden += [(f"order_{i}", key) for i, (key, _) in enumerate(sort)]
+    having = select.args.get("having")
+    group = select.args.get("group")
+    everything = [*(e for _, e in items), *(e for _, e in hidden)]
+    if group or having or any(has_aggregate(e) for e in everything):
+        built = _grouped(node, scope, items, hidden, group, having, env)
+    else:
+        built = _projected(node, scope, [*items, *hidden], env)
+    if qualify:
+        built = _kept(built, len(hidden))
+    if select.args.get("distinct"):
+        if select.args["distinct"].args.get("on"):
+            raise unsupported(select, "DISTINCT ON")
+        built = Built(Aggregate(built.node.schema, built.node, built.node.names, ()), built.names)
+    return limited(select, built, [by for _, by in sort])
+
+
+def _with_named_windows(select: exp.Select) -> exp.Select:
+    """The SELECT with each `OVER w` written out."""
+    if not select.args.get("windows"):
+        return select
+    select = select.copy()
+    named: dict[str, exp.Expr] = {}
+    for window in select.args["windows"]:
+        base = window.args.get("alias")
+        named[folded(window.this.name)] = named[folded(base.name)] if base else window
+    for key in ("expressions", "qualify", "order", "having"):
+        value = select.args.get(key) or []
+        for part in value if isinstance(value, list) else [value]:
+            for window in outermost_windows(part):
+                name = window.args.get("alias")
+                if name is None:
+                    continue
+                window.set("alias", None)
+                for clause in ("partition_by", "order", "spec"):
+                    written = named[folded(name.name)].args.get(clause)
+                    copied = (
+                        [e.copy() for e in written]
+                        if isinstance(written, list)
+                        else written.copy()
+                        if written is not None
+                        else None
+                    )
+                    window.set(clause, copied)
+    return select
+
+
+def _qualified(condition: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
+    """A condition of QUALIFY, with names of the result where FROM has no such column."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and len(node.parts) == 1:
+            named = [e for name, e in items if folded(name) == folded(node.name)]
+            if named and not scope.find((), node.name):
+                return exp.Paren(this=named[0].copy())
+        return node
+
+    return transformed(condition, change)
+
+
+def _kept(built: Built, hidden: int) -> Built:
+    """The rows for which the condition, the first of the hidden columns, is true."""
+    at = len(built.names) - hidden
+    node = built.node
+    kept = Filter(node.schema, node, column(node.names[at]))
+    names = (*node.names[:at], *node.names[at + 1 :])
+    return Built(only(kept, names), (*built.names[:at], *built.names[at + 1 :]))
+
+
+def _projected(node: Node, scope: Scope, items: Items, env: Environment) -> Built:
+    aliases: dict[str, exp.Expr] = {}
+    columns: Items = []
+    for name, written in items:
+        given = [name]
+        if isinstance(written, exp.Aliases):
+            given, written = [e.name for e in written.expressions], written.this
+        if is_generator(written):
+            generator = with_parts(written, lambda e: scalar(env, e, scope, aliases))
+            before = node.names
+            node, made = generate(node, generator, (), False, env)
+            fresh = [n for n in node.names if n not in before]
+            shown = given if len(given) == len(made) and given[0] else made
+            columns += [(g, column(n)) for g, n in zip(shown, fresh, strict=True)]
+            continue
+        node, resolved = bound(env, node, written, scope, aliases)
+        columns.append((name, resolved))
+        aliases.setdefault(folded(name), resolved)
+    projected = env.project(node, env.named(node, columns))
+    return Built(projected, tuple(name for name, _ in columns))
+
+
+def _grouped(
+    node: Node,
+    scope: Scope,
+    items: Items,
+    hidden: Items,
+    group: exp.Group | None,
+    having: exp.Having | None,
+    env: Environment,
+) -> Built:
+    written_sets = None if group is None else sets_of(group)
+    written_keys = _group_items(group, items) if written_sets is None else written_sets[0]
+
+    def selected_by(written: exp.Expr) -> exp.Expr:
+        return _selected(written, items, scope)
+
+    resolved: dict[int, exp.Expr] = {}
+    for each in (*written_keys, *_in_sets(written_sets)):
+        if id(each) not in resolved:
+            node, key = bound(env, node, selected_by(each), scope)
+            resolved[id(each)] = key.unnest()
+    keys = list({canonical(k): k for k in (resolved[id(e)] for e in written_keys)}.values())
+    sets = None
+    if written_sets is not None:
+        chosen = [{canonical(resolved[id(e)]) for e in inside} for inside in written_sets[1]]
+        sets = [[canonical(key) in inside for key in keys] for inside in chosen]
+    numbers = {canonical(key): i for i, key in enumerate(keys)}
+    written = {
+        selected_by(e): numbers[canonical(resolved[id(e)])]
+        for e in written_keys
+        if outermost_subqueries(selected_by(e))
+    }
+    reader = AggregateReader(env, scope, node, keys, sets, written)
+    aliases: dict[str, exp.Expr] = {}
+    selected: Items = []
+    for name, expression in [*items, *hidden]:
+        selected.append((name, reader.read(expression, aliases)))
+        aliases.setdefault(folded(name), expression)
+    condition = None
+    if having:
+        condition = reader.read(having.this, {folded(n): e for n, e in reversed(items)}, True)
+    result = reader.aggregate(scalar=group is None)
+    if condition is not None:
+        result, condition = _fulfilled(result, condition, scope, env)
+        result = Filter(result.schema, result, condition)
+    for i, (name, expression) in enumerate(selected):
+        result, fulfilled = _fulfilled(result, expression, scope, env)
+        selected[i] = (name, fulfilled)
+    projected = env.project(result, env.named(result, selected))
+    return Built(projected, tuple(name for name, _ in selected))
+
+
+def _in_sets(sets: tuple[list[exp.Expr], list[tuple[exp.Expr, ...]]] | None) -> list[exp.Expr]:
+    return [] if sets is None else [e for inside in sets[1] for e in inside]
+
+
+def _fulfilled(
+    node: Node, expression: exp.Expr, scope: Scope, env: Environment
+) -> tuple[Node, exp.Expr]:
+    """An expression over groups whose subqueries, which wait for the groups, are joined to them."""
+    known: dict[int, exp.Expr] = {}
+    for pending in expression.find_all(Pending):
+        written = pending.this
+        if isinstance(written, exp.Window):
+            node, (value,) = with_windows(node, [written], env.context)
+        elif membership_of(written) is not None:
+            node, value = tested_membership(env, node, pending.expressions, written, scope)
+        else:
+            node, value = subquery_value(env, node, written, scope)
+        known[id(pending)] = value
+    return node, transformed(expression, lambda n: known.get(id(n), n))
+
+
+def _expand_stars(items: Sequence[exp.Expr], scope: Scope, node: Node, env: Environment) -> Items:
+    result: Items = []
+    for item in items:
+        star = item.this if isinstance(item, exp.Column) else item
+        if isinstance(star, exp.Star):
+            result += _starred(item, star, scope, node, env)
+        elif isinstance(item, exp.Alias):
+            result.append((item.alias, item.this))
+        elif isinstance(item, exp.Aliases):
+            if not is_generator(item.this):
+                raise unsupported(item, "several aliases for one expression")
+            result.append(("", item))
+        else:
+            result.append((item.output_name or "col", item))
+    return result
+
+
+def _starred(item: exp.Expr, star: exp.Star, scope: Scope, node: Node, env: Environment) -> Items:
+    """What `*`, `t.*` or the `*` of a struct stands for."""
+    refuse_clauses(star, {"except_"})
+    qualifier = None
+    if isinstance(item, exp.Column):
+        qualifier = tuple(part.name for part in item.parts[:-1])
+    left_out = {
+        resolve_column(c, scope, {}).name
+        for c in star.args.get("except_") or []
+        if isinstance(c, exp.Column)
+    }
+    found = scope.star(qualifier)
+    if not found and qualifier:
+        path = exp.column(*reversed([exp.to_identifier(p, quoted=True) for p in qualifier]))
+        struct = scalar(env, path, scope)
+        (type_,) = env.types(node.schema, [struct])
+        names = getattr(type_, "names", [])
+        return [
+            (name, exp.Dot(this=path.copy(), expression=exp.to_identifier(name, quoted=True)))
+            for name in names
+        ]
+    return [(v.name, Bound(this=column(v.column))) for v in found if v.column not in left_out]
+
+
+def _group_items(group: exp.Group | None, items: Items) -> list[exp.Expr]:
+    if group is None:
+        return []
+    if group.args.get("all"):
+        return [e for _, e in items if not has_aggregate(e)]
+    refuse_clauses(group, {"expressions"})
+    return list(group.expressions)
+
+
+def _selected(written: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
+    """A key of GROUP BY: by position, by an alias that is no column, or as it is."""
+    if isinstance(written, exp.Literal) and written.is_int:
+        return items[int(written.this) - 1][1]
+    if (
+        isinstance(written, exp.Column)
+        and len(written.parts) == 1
+        and not scope.find((), written.name)
+    ):
+        named = [e for name, e in items if folded(name) == folded(written.name)]
+        return named[0] if named else written
+    return written

@@ -1,0 +1,51 @@
+"""UNION, INTERSECT and EXCEPT, with and without ALL: columns meet by position, in one type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyspark.sql.types as T
+from sqlglot import exp
+
+from spark_incr.plan.bags import compare_bags
+from spark_incr.plan.environment import Built, Environment
+from spark_incr.plan.joins import cast_to
+from spark_incr.plan.nodes import Aggregate, Node, UnionAll, column
+from spark_incr.plan.ordering import limited_result
+from spark_incr.plan.syntax import refuse_clauses
+from spark_incr.plan.types import Field
+
+_CLAUSES = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
+
+
+def build_set_operation(operation: exp.SetOperation, env: Environment) -> Built:
+    """The plan of a set operation."""
+    refuse_clauses(operation, _CLAUSES)
+    left, right = env.query(operation.left), env.query(operation.right)
+    types = [
+        a.type if a.type == b.type else env.analyzer.union_type(a.type, b.type)
+        for a, b in zip(left.node.schema, right.node.schema, strict=True)
+    ]
+    schema = tuple(
+        Field(env.names.fresh(name), t) for name, t in zip(left.names, types, strict=True)
+    )
+    sides = _of_types(left.node, types, env), _of_types(right.node, types, env)
+    distinct = bool(operation.args.get("distinct"))
+    if isinstance(operation, exp.Union):
+        node: Node = UnionAll(schema, sides)
+        if distinct:
+            node = Aggregate(node.schema, node, node.names, ())
+    else:
+        intersect = isinstance(operation, exp.Intersect)
+        node = compare_bags(sides, schema, intersect, distinct, env.context)
+    return limited_result(operation, Built(node, left.names), env)
+
+
+def _of_types(node: Node, types: Sequence[T.DataType], env: Environment) -> Node:
+    if [f.type for f in node.schema] == list(types):
+        return node
+    columns = [
+        (f.name, cast_to(column(f.name), f.type, t))
+        for f, t in zip(node.schema, types, strict=True)
+    ]
+    return env.project(node, env.named(node, columns))

@@ -1,0 +1,115 @@
+"""Window functions by kernels: Δω(R) = ω(R' of the touched partitions) - ω(R of the touched partitions).
+
+Only the input rows are kept, by partition. Results follow from the rows alone, so those that were
+there are computed again instead of being kept. Where a kernel is not sure, Spark is asked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_incr.plan.nodes import RELATION, SortKey, Window
+from spark_incr.plan.types import arrow_schema, contains_float
+from spark_incr.plan.window_functions import WindowCall, read_calls
+from spark_incr.plan.windows import window_query
+from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.changes import (
+    WEIGHT,
+    add,
+    consolidate,
+    deleted,
+    empty,
+    inserted,
+    weights,
+)
+from spark_incr.runtime.columns import Ints, arrays, single
+from spark_incr.runtime.evaluation import Evaluator
+from spark_incr.runtime.keys import canonical, group_rows
+from spark_incr.runtime.order import dense_ranks, row_order
+from spark_incr.runtime.window_kernels import Frames, evaluate
+from spark_incr.sql.dialect import print_sql
+
+_KEY = "__incr_key_{}"
+
+
+class WindowOperator:
+    """Maintains one `Window` whose functions all have kernels."""
+
+    def __init__(self, node: Window, evaluator: Evaluator) -> None:
+        calls = read_calls(node)
+        assert calls is not None
+        self.schema = arrow_schema(node.schema)
+        self._evaluator = evaluator
+        self._query = print_sql(window_query(node))
+        self._names = list(node.input.names)
+        self._keys = node.keys
+        # Spark partitions -0.0 with 0.0 and NaN with NaN; rows keep their values as they are.
+        self._clean = {
+            key: _KEY.format(i)
+            for i, key in enumerate(node.keys)
+            if contains_float(node.input.type_of(key))
+        }
+        self._lineage = tuple(self._clean.get(key, key) for key in node.keys)
+        self._orders: dict[tuple[SortKey, ...], list[WindowCall]] = {}
+        for call in calls:
+            self._orders.setdefault(call.order, []).append(call)
+        kept = arrow_schema(node.input.schema)
+        for key, name in self._clean.items():
+            kept = kept.append(pa.field(name, kept.field(key).type))
+        self._rows = Arrangement(bag_layout(kept, self._lineage))
+        self.arrangements = {"rows": self._rows}
+
+    def apply(self, changes: pa.Table) -> pa.Table:
+        """The change of the rows with their functions for a change of the rows."""
+        for key, name in self._clean.items():
+            changes = changes.append_column(name, canonical(single(changes.column(key))))
+        changes = consolidate(changes)
+        if changes.num_rows == 0:
+            return empty(self.schema)
+        columns = arrays(changes, self._lineage)
+        groups = group_rows(columns, changes.num_rows)
+        touched = [c.take(groups.first) for c in columns]
+        count = groups.count if self._keys else 1
+        before = self._evaluated(touched, count)
+        add_to_bag(self._rows, changes)
+        after = self._evaluated(touched, count)
+        return consolidate(add([deleted(before), inserted(after)]))
+
+    def _evaluated(self, keys: list[pa.Array], count: int) -> pa.Table:
+        """The rows of partitions with the values of all functions."""
+        snapshot = self._rows.snapshot()
+        located = snapshot.find_lineage(keys, count)
+        names = [*self._names, WEIGHT]
+        schema = pa.schema([self._rows.layout.schema.field(n) for n in names])
+        found = pa.Table.from_arrays(snapshot.gather(located, names), schema=schema)
+        if found.num_rows == 0:
+            return self.schema.empty_table()
+        copies = np.repeat(np.arange(found.num_rows), weights(found))
+        rows = found.select(self._names).take(copies)
+        partition = located.probe[copies]
+        results: dict[str, pa.Array] = {}
+        for order, calls in self._orders.items():
+            at = row_order(rows, order, self._names, partition)
+            computed = self._in_order(rows.take(at), partition[at], order, calls)
+            if computed is None:
+                return self._evaluator.query_rows(self._query, {RELATION: rows}, self.schema)
+            back = np.empty(len(at), dtype=np.int64)
+            back[at] = np.arange(len(at))
+            results |= {name: array.take(pa.array(back)) for name, array in computed.items()}
+        made = [results[n] for n in self.schema.names if n in results]
+        return pa.Table.from_arrays([*rows.columns, *made], schema=self.schema)
+
+    def _in_order(
+        self, rows: pa.Table, partition: Ints, order: tuple[SortKey, ...], calls: list[WindowCall]
+    ) -> dict[str, pa.Array] | None:
+        keys = [dense_ranks(single(rows.column(key.column))) for key in order]
+        frames = Frames.of(partition, keys)
+        results: dict[str, pa.Array] = {}
+        for call in calls:
+            found = evaluate(call, rows, frames, self.schema.field(call.name).type)
+            if found is None:
+                return None
+            results[call.name] = found
+        return results

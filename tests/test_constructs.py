@@ -1,0 +1,336 @@
+"""Constructs of Spark SQL as views: recursion, pivots, windows by name, names that hide names."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import get_args
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import pandas_udf, udf
+
+import spark_incr
+from spark_incr.engine import Engine
+from spark_incr.errors import IncrementalError
+from spark_incr.plan import explain
+from spark_incr.plan.nodes import walk
+from spark_incr.sql import statements
+from spark_incr.sql.parse import parse_statement
+from spark_incr.sql.statements import CreateView
+from spark_incr.support import CONSTRUCTS, STATEMENTS, document
+from tests.fuzz import interpreted
+from tests.oracle import Batch, check, delete, update
+
+TABLES = {
+    "t": "id INT, k INT, s STRING, x DOUBLE",
+    "u": "k INT, b INT, d DATE, xs ARRAY<INT>",
+}
+NAN = float("nan")
+DAY = dt.date(2024, 1, 1)
+
+BATCHES: list[Batch] = [
+    {
+        "t": {"insert": [(1, 10, "a", 1.0), (2, 10, "b", 2.5), (3, 20, None, None),
+                         (4, None, "a", -0.0), (4, None, "a", -0.0), (5, 30, "c", NAN)]},
+        "u": {"insert": [(10, 1, DAY, [1, 2]), (20, 2, None, []), (None, 4, DAY, None),
+                         (10, 7, DAY, [None, 3])]},
+    },
+    update("t", ((1, 10, "a", 1.0), (1, 20, "a", 1.0)), ((3, 20, None, None), (3, 30, "z", 4.0))),
+    {
+        "u": {"insert": [(30, None, DAY, [5]), (10, 3, None, [9])],
+              "delete": [(None, 4, DAY, None)]},
+        "t": {"delete": [(4, None, "a", -0.0), (5, 30, "c", NAN)]},
+    },
+    delete("u", (10, 1, DAY, [1, 2]), (10, 7, DAY, [None, 3]), (10, 3, None, [9])),
+    {
+        "t": {"insert": [(4, None, "a", 0.0), (9, 10, "b", 2.5), (9, 10, "b", 2.5)]},
+        "u": {"insert": [(10, 5, DAY, [4])]},
+    },
+]  # fmt: skip
+
+GROUPS: dict[str, list[str]] = {
+    "recursion": [
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        """WITH RECURSIVE r AS (SELECT k AS n, 1 AS d FROM u UNION ALL
+             SELECT t.id AS n, d + 1 FROM r JOIN t ON t.k = r.n WHERE d < 3),
+           z AS (SELECT n, count(*) AS c FROM r GROUP BY n)
+           SELECT z.n, z.c, u.b FROM z LEFT JOIN u ON u.k = z.n""",
+        """WITH RECURSIVE base AS (SELECT id, k FROM t WHERE id > 1),
+           r(n, d) AS (SELECT id, 0 FROM base UNION ALL
+             SELECT base.k, d + 1 FROM r, base WHERE base.id = r.n AND d < 2) SELECT * FROM r""",
+        """WITH RECURSIVE r(n) MAX RECURSION LEVEL 3 AS
+             (SELECT id FROM t WHERE id < 3 UNION ALL SELECT n + 2 FROM r WHERE n < 4) SELECT n FROM r""",
+    ],
+    "pivot": [
+        "SELECT * FROM (SELECT id, k, s FROM t) PIVOT (sum(id) FOR s IN ('a', 'b', 'z'))",
+        "SELECT * FROM (SELECT id, k, s FROM t) PIVOT (sum(id) AS su, count(*) AS c FOR s IN ('a' AS aa, 'b' AS bb))",
+        "SELECT * FROM (SELECT id, k, s, x FROM t) PIVOT (sum(x) AS su FOR (s, k) IN (('a', 10) AS p, ('b', 10) AS q))",
+        "SELECT * FROM (SELECT k, s, id FROM t) PIVOT (max(s) AS m, count(*) AS c FOR id IN (1, 2 AS two, 4))",
+        "SELECT * FROM (SELECT s, id FROM t) PIVOT (count(*) FOR s IN ('a', 'b', NULL))",
+        "SELECT * FROM (SELECT k, x, id FROM t) PIVOT (avg(x) + 1 AS m FOR id IN (1, 2))",
+        "SELECT p.k, p.aa FROM (SELECT k, s, id FROM t) PIVOT (sum(id) FOR s IN ('a' AS aa)) AS p WHERE p.aa > 1",
+        "SELECT * FROM (SELECT id, k FROM t) UNPIVOT (v FOR name IN (id, k))",
+        "SELECT * FROM (SELECT id, k FROM t) UNPIVOT INCLUDE NULLS (v FOR name IN (id AS a, k AS b))",
+        """SELECT * FROM (SELECT id, k, id + 1 AS i2, k + 1 AS k2 FROM t)
+           UNPIVOT ((v, w) FOR name IN ((id, k) AS a, (i2, k2))) AS p""",
+        "SELECT name, sum(v) AS s FROM t UNPIVOT (v FOR name IN (id, x)) AS p GROUP BY name",
+    ],
+    "windows": [
+        "SELECT id, row_number() OVER w AS r, sum(id) OVER w AS q FROM t WINDOW w AS (PARTITION BY k ORDER BY id, s)",
+        "SELECT id, rank() OVER (w) AS r FROM t WINDOW w AS (PARTITION BY k ORDER BY id)",
+        "SELECT id, k FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY id) = 1",
+        "SELECT x AS k, id FROM t QUALIFY row_number() OVER (ORDER BY k, id) < 3 AND k > 10",
+        "SELECT k, sum(id) AS total FROM t GROUP BY k QUALIFY rank() OVER (ORDER BY total DESC) <= 2",
+        "SELECT DISTINCT k, rank() OVER (ORDER BY k) AS r FROM t QUALIFY r > 1",
+        "SELECT k FROM (SELECT k, id, row_number() OVER (PARTITION BY k ORDER BY id) AS r FROM t) WHERE k > 10 AND r = 1",
+        "SELECT id, last_value(id) OVER (PARTITION BY k ORDER BY x) > 0 AS f FROM t",
+        "SELECT id, sum(k) OVER (ORDER BY x RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS s, rank() OVER (ORDER BY x) AS r FROM t",
+    ],
+    "correlated": [
+        "SELECT id, (SELECT b FROM u WHERE u.k = t.k ORDER BY b LIMIT 1) AS b FROM t",
+        "SELECT id, (SELECT b FROM u WHERE u.k = t.k ORDER BY b DESC LIMIT 1 OFFSET 1) AS b FROM t",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k LIMIT 1)",
+        "SELECT id, q.b FROM t, LATERAL (SELECT b FROM u WHERE u.k = t.k ORDER BY b DESC LIMIT 2) AS q",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u FULL JOIN (SELECT 1 AS one) AS o ON true WHERE u.k = t.k)",
+        "SELECT id, q.c FROM t, LATERAL (SELECT skewness(b) AS s, approx_count_distinct(b) AS c FROM u WHERE u.k = t.k) AS q",
+        "SELECT k, q.e FROM u, LATERAL (SELECT explode(u.xs) AS e) AS q",
+        """SELECT id FROM t WHERE (SELECT count(*) FROM u WHERE u.k = t.k AND u.b >
+             (SELECT min(b) FROM u AS w WHERE w.k = u.k)) > 0""",
+    ],
+    "aggregated": [
+        "SELECT k, sum((SELECT max(b) FROM u)) AS a FROM t GROUP BY k",
+        "SELECT k, sum(id + (SELECT max(b) FROM u WHERE u.k = t.k)) AS a FROM t GROUP BY k",
+        "SELECT k, count(CASE WHEN EXISTS (SELECT 1 FROM u WHERE u.k = t.k) THEN 1 END) AS a FROM t GROUP BY k",
+        "SELECT (SELECT max(b) FROM u WHERE u.k = t.k) AS m, count(*) AS n FROM t GROUP BY 1",
+        "SELECT covar_pop(DISTINCT id, k) AS c, corr(DISTINCT id, k) AS d FROM t",
+        "SELECT k, percentile(id, 0.5, 2) AS p FROM t GROUP BY k",
+        "SELECT k, string_agg(s) AS p FROM t GROUP BY k, s",
+        "SELECT k, count(*) AS n FROM t GROUP BY k HAVING n > (SELECT min(b) FROM u) ORDER BY n",
+    ],
+    "names": [
+        "SELECT k AS x, count(*) AS n FROM t GROUP BY k HAVING x > 10",
+        "SELECT k, max(id) AS id FROM t GROUP BY k HAVING id > 3",
+        "SELECT k, max(id) AS id FROM t GROUP BY k HAVING max(id) > 3",
+        "SELECT max(id) AS k, k AS id FROM t GROUP BY k HAVING k > 10 AND id > 10",
+        "SELECT 1 + id AS a, count(*) AS n FROM t GROUP BY id + 1",
+        "SELECT id * k AS a, k > 10 AS big, count(*) AS n FROM t GROUP BY k * id, 10 < k",
+        "SELECT k, sum(id) AS a, a + 1 AS b FROM t GROUP BY k",
+        "SELECT id + 1 AS a, a * 2 AS b, b - a AS c FROM t",
+        "SELECT a, b FROM (SELECT k + 1 AS a, count(*) AS n, n * 2 AS b FROM t GROUP BY a)",
+        "SELECT -id AS id FROM t ORDER BY id + 0, k LIMIT 2",
+        "SELECT k, -max(id) AS m FROM t GROUP BY k ORDER BY max(id), k LIMIT 2",
+        "SELECT k, -max(id) AS id FROM t GROUP BY k ORDER BY id + 1, k LIMIT 2",
+        "SELECT f.* FROM (SELECT struct(id, k) AS f FROM t)",
+    ],
+    "shapes": [
+        "FROM t |> WHERE id > 1 |> SELECT id, k",
+        "FROM t |> WHERE id > 1 |> EXTEND id * 2 AS y |> AGGREGATE sum(y) AS s GROUP BY k",
+        "TABLE t",
+        "(SELECT id FROM t) ORDER BY id LIMIT 2",
+        "SELECT id FROM t UNION ALL (SELECT b FROM u ORDER BY b DESC LIMIT 2)",
+        "SELECT id FROM t ORDER BY id LIMIT ALL",
+        "SELECT k, b, e FROM u, LATERAL explode(xs) AS g(e)",
+        "SELECT k, b, e FROM u LEFT JOIN LATERAL explode(xs) AS g(e) ON true",
+        "SELECT k, posexplode(xs) AS (p, e) FROM u",
+        "SELECT id, stack(2, id, k, k, id) AS (p, e) FROM t",
+        "SELECT e, n FROM (SELECT b AS n, explode(xs) AS e FROM u) WHERE n > 1",
+        "SELECT id, grouping_id() AS g, count(*) AS n FROM t GROUP BY id, ROLLUP(k, s)",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_constructs_follow_their_tables(spark: SparkSession, group: str) -> None:
+    with interpreted(spark):
+        # Spark runs each step of a recursion as a job of its own.
+        batches = BATCHES[:3] if group == "recursion" else BATCHES
+        check(spark, TABLES, GROUPS[group], batches, magnitude=100.0)
+
+
+def test_recursion_and_keyed_limits_by_their_texts(spark: SparkSession) -> None:
+    recursion = """WITH RECURSIVE r(n, m) AS (SELECT id, 0 FROM t UNION ALL
+        SELECT n + 1, m + 1 FROM r WHERE m < 1) SELECT n FROM r"""
+    queries = [
+        recursion,
+        "SELECT id, (SELECT b FROM u WHERE u.k = t.k ORDER BY b LIMIT 1) AS b FROM t",
+    ]
+    check(spark, TABLES, queries, BATCHES[:2], created_after=1, reference=True)
+
+
+def test_session_functions(spark: SparkSession) -> None:
+    def doubled(v: pd.Series) -> pd.Series:  # type: ignore[type-arg]
+        return v * 2.0
+
+    def mean(v: pd.Series) -> float:  # type: ignore[type-arg]
+        return float(v.mean()) if len(v) else 0.0
+
+    spark.udf.register("plus_one", lambda v: None if v is None else v + 1, "int")
+    spark.udf.register("pandas_doubled", pandas_udf(doubled, "double"))  # type: ignore[call-overload]
+    spark.udf.register("pandas_mean", pandas_udf(mean, "double"))  # type: ignore[call-overload]
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION sql_plus(x INT) RETURNS INT RETURN x + 1")
+    queries = [
+        "SELECT plus_one(id) AS p, sql_plus(k) AS q FROM t WHERE plus_one(id) > 2",
+        "SELECT k, sum(plus_one(id)) AS p FROM t GROUP BY k",
+        "SELECT k, pandas_mean(id) AS m FROM t GROUP BY k",
+        "SELECT pandas_doubled(x) AS p FROM t WHERE x IS NOT NULL",
+        "SELECT pandas_mean(id) AS p FROM t",
+        "SELECT id, pandas_mean(id) OVER (PARTITION BY k) AS p FROM t",
+    ]
+    check(spark, TABLES, queries, BATCHES)
+
+
+# Refusals
+
+
+@pytest.fixture(scope="module")
+def engine(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    engine = Engine(spark, tmp_path_factory.mktemp("refusals"))
+    for name, columns in {"t": "a INT, k INT", "u": "k INT, b INT, xs ARRAY<INT>"}.items():
+        from tests.oracle import Model
+
+        engine.create_table(Model.of(spark, name, columns, ()).definition)
+        spark.createDataFrame([], columns).createOrReplaceTempView(name)
+    return engine
+
+
+def compiled(engine: Engine, query: str) -> set[str]:
+    """The tiers of the plan of a query."""
+    statement = parse_statement(f"CREATE INCREMENTAL VIEW v AS {query}")
+    assert isinstance(statement, CreateView)
+    plan = engine.compile(statement)[0].plan
+    return {explain.tier_of(node).split(" ")[0] for node in walk(plan)}
+
+
+CLOCK, RANDOM = "Store the time", "Store the value"
+
+
+@pytest.mark.parametrize(
+    ("query", "condition", "hint"),
+    [
+        ("SELECT rand() AS r FROM t", "INCR_NONDETERMINISTIC", RANDOM),
+        ("SELECT randn(3) AS r FROM t", "INCR_NONDETERMINISTIC", RANDOM),
+        ("SELECT uuid() AS r FROM t", "INCR_NONDETERMINISTIC", RANDOM),
+        ("SELECT shuffle(xs) AS r FROM u", "INCR_NONDETERMINISTIC", RANDOM),
+        ("SELECT a FROM t WHERE rand() < 0.5", "INCR_NONDETERMINISTIC", RANDOM),
+        ("SELECT uniform(1, 5) AS s FROM t", "INCR_NONDETERMINISTIC", RANDOM),
+        ("SELECT current_timestamp() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT current_timestamp AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT now() AS r", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT current_date AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT curdate() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT localtimestamp() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT unix_timestamp() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT DATE 'today' AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT current_user() AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
+        ("SELECT session_user AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
+        ("SELECT current_catalog() AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
+        ("SELECT current_schema() AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
+        ("SELECT current_timezone() AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
+        ("SELECT version() AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
+        ("SELECT input_file_name() AS r FROM t", "INCR_NONDETERMINISTIC", "column"),
+        ("SELECT monotonically_increasing_id() AS r FROM t", "INCR_NONDETERMINISTIC", "row_number"),
+        ("SELECT spark_partition_id() AS r FROM t", "INCR_NONDETERMINISTIC", "row_number"),
+        (
+            "SELECT aes_encrypt('a', 'abcdefghijklmnop') AS r FROM t",
+            "INCR_NONDETERMINISTIC",
+            "vector",
+        ),
+        ("SELECT a FROM t TABLESAMPLE (50 PERCENT)", "INCR_NONDETERMINISTIC", "condition"),
+        ("SELECT a FROM t TABLESAMPLE (5 ROWS)", "INCR_NONDETERMINISTIC", "condition"),
+        ("SELECT not_deterministic() AS r FROM t", "INCR_NONDETERMINISTIC", "Declare"),
+        ("SELECT reads_a_table(a) AS r FROM t", "INCR_UNSUPPORTED", "in its place"),
+        ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
+    ],
+)
+def test_refusals_say_what_to_do(
+    engine: Engine, spark: SparkSession, query: str, condition: str, hint: str
+) -> None:
+    spark.udf.register("not_deterministic", udf(lambda: 1, "int").asNondeterministic())
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION reads_a_table(x INT) RETURNS INT"
+        " RETURN x + (SELECT max(b) FROM u)"
+    )
+    with pytest.raises(IncrementalError) as failure:
+        compiled(engine, query)
+    assert failure.value.condition == condition
+    assert hint in failure.value.hint
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("SELECT nosuch(a) AS r FROM t", "UNRESOLVED_ROUTINE"),
+        ("SELECT nosuch FROM t", "UNRESOLVED_COLUMN"),
+        ("SELECT a FROM nosuch", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("SELECT a FRM t WHERE", "PARSE_SYNTAX_ERROR"),
+        ("SELECT a, count(*) AS n FROM t", "MISSING_GROUP_BY"),
+        ("SELECT a FROM t UNION ALL BY NAME SELECT a FROM t", "PARSE_SYNTAX_ERROR"),
+        ("SELECT a FROM t WHERE sum(a) > 1", "INVALID_WHERE_CONDITION"),
+        ("SELECT a FROM t UNION SELECT k, b FROM u", "NUM_COLUMNS_MISMATCH"),
+    ],
+)
+def test_what_spark_rejects_is_rejected_in_its_words(engine: Engine, query: str, word: str) -> None:
+    with pytest.raises(Exception, match=word) as failure:
+        compiled(engine, query)
+    assert not isinstance(failure.value, IncrementalError)
+
+
+def test_constructs_have_the_tiers_that_the_document_says(engine: Engine) -> None:
+    for construct in CONSTRUCTS:
+        assert compiled(engine, construct.example) == set(construct.tiers), construct.what
+
+
+def test_every_statement_is_in_the_document() -> None:
+    known = {
+        part for kind in get_args(statements.Statement) for part in (get_args(kind) or (kind,))
+    }
+    assert known == set(STATEMENTS)
+
+
+def test_the_document_is_up_to_date() -> None:
+    path = Path(__file__).parent.parent / "docs" / "sql-support.md"
+    assert path.read_text() == document(), "run: python -m spark_incr.support > docs/sql-support.md"
+
+
+def test_a_view_is_read_in_the_order_of_its_query(spark: SparkSession, tmp_path: Path) -> None:
+    spark_incr.enable(spark, state=str(tmp_path))
+    try:
+        spark.sql("CREATE INCREMENTAL TABLE sorted_rows (id INT, k INT, s STRING)")
+        queries = {
+            "by_name": "SELECT id, k, s FROM sorted_rows ORDER BY k DESC NULLS LAST, id",
+            "by_star": "SELECT * FROM sorted_rows ORDER BY s, id DESC",
+            "by_position": "SELECT k, count(*) AS n FROM sorted_rows GROUP BY k ORDER BY 2 DESC, 1",
+            "by_item": "SELECT id % 3 AS m, id FROM sorted_rows ORDER BY id % 3, id LIMIT 6000",
+            "by_union": "SELECT id FROM sorted_rows UNION ALL SELECT -id FROM sorted_rows ORDER BY id",
+        }
+        for name, query in queries.items():
+            spark.sql(f"CREATE INCREMENTAL VIEW {name} AS {query}")
+        for start, count in ((0, 10), (10, 9_000)):
+            values = (
+                f"SELECT (id * 7919) % {count} + {start}, CASE WHEN id % 5 > 0 THEN id % 7 END, s"
+            )
+            spark.sql(
+                f"INSERT INTO sorted_rows {values} FROM range({count}) LATERAL VIEW explode(array('a', NULL)) AS s"
+            )
+            for name, query in queries.items():
+                expected = spark.sql(query).collect()
+                assert spark.sql(f"SELECT * FROM {name}").collect() == expected, name
+                assert spark.table(name).collect() == expected, name
+                read = spark_incr.engine(spark).view(name).to_arrow().to_pylist()
+                assert read == [row.asDict() for row in expected], name
+    finally:
+        spark_incr.disable(spark)
+
+
+def test_explain_says_what_goes_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    spark_incr.enable(spark, state=str(tmp_path))
+    try:
+        spark.sql("CREATE INCREMENTAL TABLE explained (id INT, s STRING)")
+        create = "CREATE INCREMENTAL VIEW e AS SELECT id + 1 AS a, md5(s) AS m FROM explained"
+        lines = [row.plan for row in spark.sql(f"EXPLAIN {create} WHERE s RLIKE 'a.b'").collect()]
+        marked = [line.split("by Spark")[1].strip() for line in lines if "by Spark" in line]
+        assert marked == ["`s` RLIKE 'a.b'", "MD5(`s`)"]
+    finally:
+        spark_incr.disable(spark)
