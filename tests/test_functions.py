@@ -80,7 +80,7 @@ AGGREGATES: dict[str, str] = {
     "string_agg": "string_agg(s, '-') WITHIN GROUP (ORDER BY s DESC)",
     "vector_avg": "vector_avg(array(CAST(x AS FLOAT), 1.0F))",
     "vector_sum": "vector_sum(array(CAST(x AS FLOAT), 1.0F))",
-    "schema_of_variant_agg": "schema_of_variant_agg(parse_json(s))",
+    "schema_of_variant_agg": "schema_of_variant_agg(parse_json(CAST(i AS STRING)))",
     **{
         name: f"{name}(i, j)"
         for name in """regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
