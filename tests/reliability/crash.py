@@ -323,6 +323,7 @@ def main() -> None:
         return
     session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = session.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")  # the JVM complains of every client that is killed
     print(f"seed {options.seed}, {options.kills} kills", flush=True)
     began = time.monotonic()
     with (
