@@ -323,7 +323,7 @@ class _Run:
         for name, query in self.definitions.items():
             frame = self.spark.sql(query)
             if name in self.targets:
-                frames[name] = frame
+                frames[name] = _nullable(frame)
             else:
                 self.named(name, frame)
         return frames
@@ -389,6 +389,21 @@ class _Run:
             return frame.toArrow()
         except PySparkException as failure:
             raise AssertionError(f"{step.label}: Spark fails, this does not") from failure
+
+
+def _nullable(frame: DataFrame) -> DataFrame:
+    """The frame with NULL allowed inside structs: where one is NULL, PySpark cannot read others."""
+    inner = [f for f in frame.schema.fields if isinstance(f.dataType, T.StructType)]
+    if all(part.nullable for f in inner for part in f.dataType.fields):
+        return frame
+    fields = [T.StructField(f.name, _loose(f.dataType)) for f in frame.schema.fields]
+    return frame.to(T.StructType(fields))
+
+
+def _loose(type_: T.DataType) -> T.DataType:
+    if not isinstance(type_, T.StructType):
+        return type_
+    return T.StructType([T.StructField(f.name, _loose(f.dataType)) for f in type_.fields])
 
 
 @contextlib.contextmanager
