@@ -31,7 +31,7 @@ from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sources.definition import SourceDefinition, grown, rejected_name
 from spark_incr.sources.source import Source
 from spark_incr.sources.static import read_static, static_fingerprint, static_schema
-from spark_incr.sql.names import join_name, name_parts
+from spark_incr.sql.names import join_name, name_parts, without_default
 from spark_incr.sql.statements import CreateView
 from spark_incr.versions import REBUILT, WHOLE
 
@@ -103,8 +103,9 @@ def create_view(engine: Engine, statement: CreateView, text: str) -> None:
     }
     phases = Phases()
     with Timer(phases, "apply") as timer, engine.versions.version() as version:
+        readers: list[Relation] = []
         if statement.or_replace and engine.find(statement.name) is not None:
-            _remove(engine, engine.relation_named(statement.name, "view"))
+            readers = _taken_out(engine, statement.name, compiled)
         view = View(compiled.plan, compiled.schema, analysis)
         sources = {
             name: relation.schema
@@ -125,6 +126,9 @@ def create_view(engine: Engine, statement: CreateView, text: str) -> None:
         _add(engine, relation, version)
         maintained = Maintained(changes={relation.name: WHOLE})
         _fill(engine, relation, view, maintained)
+        for reader in readers:
+            engine.versions.relations[folded(reader.name)] = reader
+            _rebuild(engine, reader, version, maintained)
         record = engine.persist(version, "create", phases, timer, (), maintained)
     engine.committed(record, phases, maintained)
 
@@ -274,16 +278,24 @@ def drop(engine: Engine, name: str, kind: str, cascade: bool) -> list[str]:
     return [gone.name for gone in dropped]
 
 
-def _remove(engine: Engine, relation: Relation) -> None:
+def _taken_out(engine: Engine, name: str, compiled: Compiled) -> list[Relation]:
+    """Take a view that is replaced out, and its readers, which are to be rebuilt after it."""
+    relation = engine.relation_named(name, "view")
     relations = engine.versions.relations
-    if readers := readers_of(relation, relations.values()):
-        raise _in_use(relation, readers)
-    del relations[folded(relation.name)]
+    readers = readers_of(relation, relations.values())
+    circle = compiled.relations & {relation.name, *(reader.name for reader in readers)}
+    if circle:
+        raise _in_use(relation, readers or [relation], "It would read itself.")
+    if readers and list(relation.schema) != list(compiled.schema):
+        raise _in_use(relation, readers, "Its columns would change.")
+    for gone in (relation, *readers):
+        del relations[folded(gone.name)]
+    return readers
 
 
-def _in_use(relation: Relation, readers: Iterable[Relation]) -> Exception:
+def _in_use(relation: Relation, readers: Iterable[Relation], detail: str = "") -> Exception:
     names = ", ".join(reader.name for reader in readers)
-    return error("INCR_RELATION_IN_USE", name=relation.name, readers=names)
+    return error("INCR_RELATION_IN_USE", name=relation.name, readers=names, detail=detail)
 
 
 # Opening
@@ -380,7 +392,7 @@ class _StoredCatalog:
         name = join_name(parts)
         if name in self.view.statics:
             return Known(name, self.view.statics[name].schema)
-        found = self.engine.find(name)
+        found = self.engine.find(name) or self.engine.find(without_default(name))
         if found is None:
             return None
         schema = self.view.sources.get(found.name)

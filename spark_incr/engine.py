@@ -36,7 +36,7 @@ from spark_incr.sources.definition import SourceDefinition
 from spark_incr.sources.files import FileStream, MicroBatch, is_local
 from spark_incr.sources.source import Source
 from spark_incr.sources.static import GONE, static_fingerprint, static_schema
-from spark_incr.sql.names import join_name
+from spark_incr.sql.names import join_name, without_default
 from spark_incr.sql.statements import CreateView
 from spark_incr.versions import Versions
 
@@ -70,6 +70,8 @@ class Engine:
         self.history = History(self.path.name, kept)
         self.runner = Runner(self)
         self.subscriptions: list[Subscription] = []
+        # Whether relations are tables of Spark's own catalog, where `default.t` is `t`.
+        self.in_catalog = False
         self.on_fill: OnFill = lambda what, done, total: None
         self.on_relations: Callable[[], None] = lambda: None
         try:
@@ -95,7 +97,7 @@ class Engine:
         return list(self.versions.relations.values())
 
     def find(self, name: str) -> Relation | None:
-        return self.versions.find(name)
+        return self.versions.find(without_default(name) if self.in_catalog else name)
 
     def relation_named(self, name: str, kind: str) -> Relation:
         """The table, source or view of a name, or an error."""

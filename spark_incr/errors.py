@@ -41,6 +41,8 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_RESERVED_NAME": Condition(
         "the name {name} is reserved", "Names that begin with __incr_ belong to the engine."
     ),
+    "INCR_NAME_UNUSABLE": Condition("the name {name} cannot be used here: {what}"),
+    "INCR_NOT_APPLICABLE": Condition("{name} is an incremental {kind}, {what} does not apply"),
     "INCR_DUPLICATE_COLUMN": Condition(
         "column {name} appears more than once", "Give each column an alias of its own."
     ),
@@ -150,6 +152,8 @@ CONDITIONS: dict[str, Condition] = {
         "Read the current version; a reader that needs an older one must pin it.",
     ),
     "INCR_STATE_NOT_FOUND": Condition("there is no state in {path}"),
+    # Model files
+    "INCR_MODEL": Condition("model {model}: {what}"),
     # Environment
     "INCR_SESSION_BOUND": Condition(
         "the session already works on the state directory {path}",
@@ -158,6 +162,10 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_SESSION_UNBOUND": Condition(
         "the session has no state directory", "Call `spark_incr.enable(spark, state=...)` first."
     ),
+    "INCR_INTERNAL": Condition(
+        "an internal error: {what}", "Please report it; the log has its stack trace."
+    ),
+    "INCR_SERVER": Condition("the server cannot start: {what}"),
     "INCR_JAVA_MISSING": Condition(
         "Java 17 or newer is not found",
         "Install a JRE, or `pip install 'spark_incr[java]'`, which brings one.",

@@ -144,7 +144,26 @@ def test_the_prompt_takes_lines_up_to_a_semicolon(terminal: Terminal, tmp_path: 
         answer = terminal.read_until("incr> ")
         assert "SHOW INCREMENTAL THINGS;\n                 ^\n[INCR_SYNTAX]" in answer
         terminal.type("SELECT nothing FROM nowhere;\n")
-        assert "[TABLE_OR_VIEW_NOT_FOUND]" in terminal.read_until("incr> ")
+        answer = terminal.read_until("incr> ")
+        assert (
+            "SELECT nothing FROM nowhere;\n                    ^\n[TABLE_OR_VIEW_NOT_FOUND]"
+            in answer
+        )
+        assert "UnresolvedRelation" not in answer
+        terminal.type("CREATE INCREMENTAL TABLE t (id BIGINT);\n")
+        terminal.read_until("incr> ")
+        terminal.type("\\d\n")
+        assert re.search(r"^t +0 +1$", terminal.read_until("incr> "), re.MULTILINE)
+        terminal.type("\\d T\n")
+        assert re.search(r"^Type +INCREMENTAL TABLE", terminal.read_until("incr> "), re.MULTILINE)
+        terminal.type("\\s t\n")
+        assert "CREATE INCREMENTAL TABLE t (" in terminal.read_until("incr> ")
+        terminal.type("\\e nothing\n")
+        assert "there is no incremental table or view nothing" in terminal.read_until("incr> ")
+        terminal.type("\\timing\n")
+        assert "times are off" in terminal.read_until("incr> ")
+        terminal.type("\\?\n")
+        assert "\\i FILE     run a script" in terminal.read_until("incr> ")
         terminal.type("\x04")
         assert terminal.process.wait(60) == 0
         history = tmp_path / "home" / "spark_incr" / "history"

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import spark_incr
-from spark_incr.cli import _run
+from spark_incr.cli.sql import run_statement
 from spark_incr.engine import Engine
 from spark_incr.plan.types import Field, arrow_schema
 from spark_incr.sql.split import split_statements
@@ -59,7 +59,7 @@ def test_example(path: Path, session: SparkSession, spark: SparkSession) -> None
     steps: dict[str, list[Step]] = {}
     version = engine.version
     for statement in split_statements(script):
-        assert _run(session, statement, script), statement.text
+        assert run_statement(session, statement, script), statement.text
         if engine.version == version:
             continue
         version = engine.version

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pyspark.sql.types as T
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.engine import Engine, Relation
 from spark_incr.errors import IncrementalError, Position, error
-from spark_incr.plan.explain import explain_plan
+from spark_incr.plan.explain import Size, explain_plan
+from spark_incr.plan.picture import plan_picture
 from spark_incr.plan.texts import stage_texts
 from spark_incr.plan.types import Field, arrow_type
 from spark_incr.relation import Status
@@ -57,18 +58,25 @@ from spark_incr.sql.statements import (
 
 
 def execute(engine: Engine, spark: SparkSession, statement: Statement, text: str) -> DataFrame:
-    """Carry out a statement."""
-    columns, rows = _result(engine, spark, statement, text)
-    fields = [
-        T.StructField(name, T.LongType() if isinstance(sample, int) else T.StringType())
-        for name, sample in zip(columns, rows[0] if rows else [None] * len(columns), strict=True)
-    ]
-    return spark.createDataFrame([tuple(row) for row in rows], T.StructType(fields))
+    """Carry out a statement; its answer is a frame."""
+    columns, rows = carry_out(engine, spark, statement, text)
+    return frame_of(spark, columns, rows)
 
 
-def _result(
+def frame_of(spark: SparkSession, columns: Sequence[str], rows: Sequence[Row]) -> DataFrame:
+    """An answer as a frame of a session: a local relation, which Spark shows without a job."""
+    arrays = []
+    for place in range(len(columns)):
+        values = [row[place] for row in rows]
+        numbers = any(isinstance(value, int) for value in values)
+        arrays.append(pa.array(values, pa.int64() if numbers else pa.string()))
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=list(columns)))
+
+
+def carry_out(
     engine: Engine, spark: SparkSession, statement: Statement, text: str
 ) -> tuple[Sequence[str], list[Row]]:
+    """Carry out a statement; its answer is the names of columns and rows."""
     match statement:
         case CreateTable():
             return ["status"], [[_create_table(engine, spark, statement)]]
@@ -231,6 +239,24 @@ def _explained(flow: Dataflow, mode: ExplainMode, relation: Relation | None) -> 
     if mode is ExplainMode.SQL:
         return stage_texts(plan)
 
+    text = explain_plan(plan, _sizes(relation), flow.by_spark)
+    if relation is not None:
+        snapshot = relation.contents.snapshot
+        text += f"\noutput: {snapshot.count()} distinct rows, {snapshot.nbytes()} bytes"
+    if mode is ExplainMode.EXTENDED:
+        text += "\n\n" + stage_texts(plan)
+    return text
+
+
+def view_picture(relation: Relation) -> str:
+    """The plan of a view as SVG, with the sizes of its state."""
+    explained = _explained(_flow(relation), ExplainMode.PLAIN, relation)
+    return plan_picture(explained, relation.name)
+
+
+def _sizes(relation: Relation | None) -> Size:
+    """What each operator of a view keeps."""
+
     def size(number: int) -> str | None:
         if relation is None or not isinstance(relation.state, View):
             return None
@@ -240,13 +266,7 @@ def _explained(flow: Dataflow, mode: ExplainMode, relation: Relation | None) -> 
             parts.append(f"{name} {snapshot.count()} rows {snapshot.nbytes()} bytes")
         return "; ".join(parts) or None
 
-    text = explain_plan(plan, size, flow.by_spark)
-    if relation is not None:
-        snapshot = relation.contents.snapshot
-        text += f"\noutput: {snapshot.count()} distinct rows, {snapshot.nbytes()} bytes"
-    if mode is ExplainMode.EXTENDED:
-        text += "\n\n" + stage_texts(plan)
-    return text
+    return size
 
 
 def _lines(text: str) -> list[Row]:

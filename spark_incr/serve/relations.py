@@ -1,61 +1,64 @@
-"""How Spark reads incremental relations: temporary views over their last committed rows.
+"""Which rows Spark reads under the name of an incremental relation: those of its last version.
 
 Law: after `refresh(names)`, a query over a named relation gives the rows of its last version.
 Nothing is done at a commit: a relation is handed to Spark when it is read and has changed since.
 
-Small relations become local relations of Spark, which answer simple queries without a Spark job.
-Larger ones become one Parquet file each; from a few thousand rows on, that is quicker to make and
-to read. A Python data source would need neither hand-over nor hook, but Spark 4.3 plans the scan
-of a temporary view once (again only when filters are pushed into it), so that every scan would
-have to choose its version as it runs: two scans of one query could differ, and each needs a
-Python worker, which is what small reads would mostly wait for.
-
 A DataFrame shows the version that was current when it was made, for as long as it lives: Spark
-binds a temporary view when it analyses a query, and a file stays while any plan can read it.
+binds a name when it analyses a query, and the rows stay while any plan can read them.
 """
 
 from __future__ import annotations
 
-import itertools
+import functools
 import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_incr.errors import IncrementalError, error
+from spark_incr.engine import Engine
+from spark_incr.errors import IncrementalError
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
+from spark_incr.serve.snapshots import Snapshots
+from spark_incr.serve.temp_views import TempViews
 from spark_incr.sql.names import name_parts
 from spark_incr.sql.tokens import leading_words, tokenize
 
-LOCAL_ROWS = 4_000
-LOCAL_BYTES = 256 << 10
-ROW_GROUP = 128 << 10  # rows; Spark reads the groups of a file in parallel
-UNCOLLECTED_BYTES = 1 << 30
 ATTEMPTS = 3
 
 # Statements that may name a relation without writing its name
 _INDIRECT = re.compile(r"\bidentifier\s*(\(|/\*|--)|\bexecute\b")
 
 
-class Relations:
-    """The incremental relations of one engine as Spark sees them in one session.
+class Shelf(Protocol):
+    """Where Spark finds relations by name."""
 
-    `directory` belongs to this object alone; files that an earlier process left in it are deleted.
-    A relation is known to Spark by its name as a single identifier: temporary views have no
-    qualified names, so *shop.orders* is read as `` `shop.orders` ``.
+    def announce(self, name: str, schema: T.StructType, comment: str, kind: str) -> None:
+        """Take note of a relation that nobody has read; to read it is an error until it is shown."""
+
+    def show(self, name: str, frame: DataFrame) -> None:
+        """Let the name stand for these rows."""
+
+    def remove(self, name: str) -> None:
+        """Let the name be unknown; frames over it stay readable."""
+
+
+class Relations:
+    """The incremental relations of one engine as Spark sees them.
+
+    `directory` belongs to this object alone. They are temporary views of the session, unless
+    another shelf is given.
     """
 
-    def __init__(self, spark: SparkSession, directory: Path) -> None:
-        self._spark = spark
-        self._files = _Files(spark, directory)
+    def __init__(self, spark: SparkSession, directory: Path, shelf: Shelf | None = None) -> None:
+        self._shelf = shelf or TempViews(spark)
+        self._snapshots = Snapshots(spark, directory)
         self._relations: dict[str, _Relation] = {}
         self._definitions: dict[str, set[str]] = {}
         self._lock = threading.RLock()  # never held while `version` or `snapshot` is called
@@ -70,14 +73,16 @@ class Relations:
         schema: Schema,
         version: Callable[[], int],
         snapshot: Callable[[], pa.Table],
+        comment: str = "",
+        kind: str = "view",
     ) -> None:
-        """Make a relation known; Spark hears of it when it is first read.
+        """Make a relation known; its rows are handed over when it is first read.
 
         `version` grows with every change of the rows. `snapshot` gives the current rows, repeated
         as often as they occur, with exactly the Arrow schema of `schema`. A relation that is
         declared again with the same schema keeps what Spark has of it.
         """
-        fields = T.StructType([T.StructField(f.name, _nullable(f.type)) for f in schema])
+        fields = _fields(schema)
         with self._lock:
             known = self._relations.get(folded(name))
             if known is not None and known.name == name and known.schema == fields:
@@ -85,20 +90,20 @@ class Relations:
                 return
             if known is not None:
                 self.forget(name)
-            view = ".".join(name_parts(name))
-            self._relations[folded(name)] = _Relation(name, view, fields, version, snapshot)
+            self._shelf.announce(name, fields, comment, kind)
+            self._relations[folded(name)] = _Relation(name, fields, version, snapshot)
 
     def forget(self, name: str) -> None:
         """Take a relation away from Spark; DataFrames over it stay readable."""
         with self._lock:
             known = self._relations.pop(folded(name), None)
-            if known is not None and known.published is not None:
-                self._spark.catalog.dropTempView(known.view)
+            if known is not None:
+                self._shelf.remove(known.name)
 
     def refresh(self, names: Iterable[str] | None = None) -> None:
-        """Make the temporary views current: the named ones, or all.
+        """Make what Spark reads current: the named relations, or all.
 
-        Views that are refreshed together show one version, as long as commits leave time to
+        Relations that are refreshed together show one version, as long as commits leave time to
         take their rows.
         """
         chosen = self._chosen(names)
@@ -114,19 +119,25 @@ class Relations:
             for (relation, version), table in zip(stale, rows, strict=True):
                 declared = self._relations.get(folded(relation.name)) is relation
                 if declared and relation.is_older_than(version):
-                    self._publish(relation, table)
+                    frame = self._snapshots.frame(table, relation.schema)
+                    self._shelf.show(relation.name, frame)
                     relation.published = version
+
+    def frame(self, schema: Schema, rows: pa.Table) -> DataFrame:
+        """Rows of no relation of ours as a frame: older ones, or a feed."""
+        with self._lock:
+            return self._snapshots.frame(rows, _fields(schema))
 
     def mentioned(self, sql_text: str) -> set[str]:
         """The declared relations that a statement may read; never too few, sometimes too many.
 
-        Every statement must pass here, for Spark keeps temporary views and functions that are
-        defined over relations as text: a statement that names one of those reads them too.
+        Every statement must pass here, for Spark keeps views and functions that are defined over
+        relations as text: a statement that names one of those reads them too.
         """
         text = _plain(sql_text)
         relations = list(self._relations.values())
         indirect = _INDIRECT.search(text) is not None
-        found = {r.name for r in relations if indirect or _occurs(_plain(r.view), text)}
+        found = {r.name for r in relations if indirect or _occurs(_plain(r.last_part), text)}
         for definition, read in list(self._definitions.items()):
             if _occurs(definition, text):
                 found |= read
@@ -139,100 +150,42 @@ class Relations:
             keys = list(self._relations) if names is None else {folded(n) for n in names}
             return [self._relations[key] for key in keys if key in self._relations]
 
-    def _publish(self, relation: _Relation, table: pa.Table) -> None:
-        small = table.num_rows <= LOCAL_ROWS and table.nbytes <= LOCAL_BYTES
-        if small or not _fits_parquet(relation.schema):
-            frame = self._spark.createDataFrame(table, relation.schema)
-        else:
-            frame = self._files.frame(table, relation.schema)
-        frame.createOrReplaceTempView("`" + relation.view.replace("`", "``") + "`")
+
+def declare_all(relations: Relations, engine: Engine) -> None:
+    """Declare what an engine has, and forget what it has no more."""
+    wanted = {r.name: r for r in engine.relations}
+    for name in relations.names() - wanted.keys():
+        relations.forget(name)
+    for relation in wanted.values():
+        comment = relation.stored.statement.comment if relation.stored else None
+        relations.declare(
+            relation.name,
+            relation.schema,
+            functools.partial(getattr, relation, "changed"),
+            engine._reader(relation).to_arrow,
+            comment or "",
+            relation.kind,
+        )
 
 
 @dataclass(eq=False)
 class _Relation:
     name: str
-    view: str
     schema: T.StructType
     version: Callable[[], int]
     snapshot: Callable[[], pa.Table]
     published: int | None = None
 
+    @property
+    def last_part(self) -> str:
+        return name_parts(self.name)[-1]
+
     def is_older_than(self, version: int) -> bool:
         return self.published is None or self.published < version
 
 
-class _Files:
-    """Parquet files that live as long as Spark has a plan that can read them.
-
-    All plans over a file share its file index. A weak reference to that index tells when the
-    last of them is gone: it comes out of the reference queue, and the file is deleted.
-    """
-
-    def __init__(self, spark: SparkSession, directory: Path) -> None:
-        self._spark = spark
-        self._directory = directory.absolute()
-        self._numbers = itertools.count()
-        self._sizes: dict[str, int] = {}
-        self._patience = UNCOLLECTED_BYTES
-        jvm: Any = spark._jvm
-        self._java = jvm.java
-        self._unread = self._java.lang.ref.ReferenceQueue()
-        self._readers = self._java.util.HashMap()  # weak reference to an index -> its file
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            for left in self._directory.glob("*.parquet"):
-                left.unlink()
-        except OSError as failure:
-            raise self._unwritable(failure) from failure
-
-    def frame(self, table: pa.Table, schema: T.StructType) -> DataFrame:
-        """The rows as a DataFrame over a file of their own."""
-        self._delete_unread()
-        path = self._directory / f"{next(self._numbers):08d}.parquet"
-        try:
-            _write(table, path)
-            self._sizes[str(path)] = path.stat().st_size
-        except OSError as failure:
-            path.unlink(missing_ok=True)
-            raise self._unwritable(failure) from failure
-        reader = self._spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")
-        # Spark's own switch for paths that are names and not patterns
-        frame = reader.option("__globPaths__", "false").parquet(f"file:{path}")
-        plan: Any = frame._jdf.queryExecution().analyzed()
-        reference = self._java.lang.ref.WeakReference(plan.relation().location(), self._unread)
-        self._readers.put(reference, str(path))
-        return frame
-
-    def _delete_unread(self) -> None:
-        self._drain()
-        if sum(self._sizes.values()) > self._patience:
-            self._java.lang.System.gc()
-            self._drain()
-            self._patience = max(UNCOLLECTED_BYTES, 2 * sum(self._sizes.values()))
-
-    def _drain(self) -> None:
-        while (reference := self._unread.poll()) is not None:
-            path = self._readers.remove(reference)
-            Path(path).unlink(missing_ok=True)
-            del self._sizes[path]
-
-    def _unwritable(self, failure: OSError) -> IncrementalError:
-        return error("INCR_STATE_READ_ONLY", path=self._directory, what=failure)
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    # No statistics and no dictionaries: Spark would skip rows by them, and they know neither that
-    # NaN is greater than every number nor that -0.0 equals 0.0.
-    pq.write_table(
-        table,
-        path,
-        row_group_size=ROW_GROUP,
-        compression="lz4",
-        use_dictionary=False,
-        write_statistics=False,
-        store_schema=False,
-        store_decimal_as_integer=True,
-    )
+def _fields(schema: Schema) -> T.StructType:
+    return T.StructType([T.StructField(f.name, _nullable(f.type)) for f in schema])
 
 
 def _nullable(spark_type: T.DataType) -> T.DataType:
@@ -244,19 +197,6 @@ def _nullable(spark_type: T.DataType) -> T.DataType:
     if isinstance(spark_type, T.StructType):
         return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in spark_type])
     return spark_type
-
-
-def _fits_parquet(spark_type: T.DataType) -> bool:
-    """Whether the type can be kept in Parquet: no empty struct, no names that differ by case."""
-    if isinstance(spark_type, T.ArrayType):
-        return _fits_parquet(spark_type.elementType)
-    if isinstance(spark_type, T.MapType):
-        return _fits_parquet(spark_type.keyType) and _fits_parquet(spark_type.valueType)
-    if isinstance(spark_type, T.StructType):
-        distinct = {folded(name) for name in spark_type.names}
-        fits = 0 < len(distinct) == len(spark_type)
-        return fits and all(_fits_parquet(f.dataType) for f in spark_type)
-    return True
 
 
 def _plain(text: str) -> str:

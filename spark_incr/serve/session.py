@@ -7,7 +7,6 @@ mentions brought up to date first.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import weakref
@@ -20,13 +19,13 @@ from spark_incr.engine import Engine
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
 from spark_incr.progress import show_progress
-from spark_incr.runtime.tables import Table
-from spark_incr.serve.execute import execute
-from spark_incr.serve.relations import Relations
+from spark_incr.serve.catalog_calls import CatalogCalls
+from spark_incr.serve.execute import execute, frame_of
+from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear
+from spark_incr.serve.relations import Relations, declare_all
+from spark_incr.serve.temp_views import TempViews
 from spark_incr.serve.versioned import VersionedNames
-from spark_incr.sources.dml import change_of, target_of
-from spark_incr.sources.row_change import Target
-from spark_incr.sql.parse import parse_statement
+from spark_incr.sql.tokens import leading_words
 
 _DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -46,7 +45,8 @@ class Door:
         self.engine = engine
         self.spark_sql = spark.sql
         self.spark_table = spark.table
-        self.relations = Relations(spark, engine.path / "snapshots")
+        self.views = TempViews(spark)
+        self.relations = Relations(spark, engine.path / "snapshots", self.views)
         self.versioned = VersionedNames(engine, self.relations)
         engine.on_relations = self.declare
         engine.on_fill = show_progress
@@ -54,47 +54,28 @@ class Door:
 
     def declare(self) -> None:
         """Let Spark know the relations that there are."""
-        wanted = {r.name: r for r in self.engine.relations}
-        for name in self.relations.names() - wanted.keys():
-            self.relations.forget(name)
-        for relation in wanted.values():
-            self.relations.declare(
-                relation.name,
-                relation.schema,
-                functools.partial(_changed, relation),
-                self.engine._reader(relation).to_arrow,
-            )
+        declare_all(self.relations, self.engine)
 
     def sql(self, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        statement = parse_statement(text)
-        if statement is not None:
+        heard = hear(self.engine, text)
+        if isinstance(heard, Own):
+            statement = admitted(heard.statement, self.views.admit)
             return execute(self.engine, self.spark, statement, text)
-        name = target_of(text)
-        relation = None if name is None else self.engine.find(name)
-        self.relations.refresh(self.relations.mentioned(text))
-        if relation is not None:
-            if not isinstance(relation.state, Table):
-                raise error(
-                    "INCR_UNSUPPORTED",
-                    what=f"a change of the {relation.kind} {relation.name}",
-                    hint="Change the tables that it reads.",
-                )
-            definition = relation.state.definition
-            target = Target(
-                definition.name, definition.schema, definition.primary_key, definition.not_null
-            )
-            change = change_of(self.spark, text, target, args)
-            self.engine.commit({relation.name: {"insert": change.insert, "delete": change.delete}})
-            return self.spark.createDataFrame([tuple(change.counts.values())], list(change.counts))
+        if leading_words(text, 1) == ["SHOW"]:
+            self.views.list_all()
+        self.read(text)
+        if isinstance(heard, Change):
+            counts = apply_change(self.engine, self.spark, heard, text, args).counts
+            return frame_of(self.spark, list(counts), [list(counts.values())])
         return self.spark_sql(self.versioned.resolve(text), args, **kwargs)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803, the name is Spark's
-        self.relations.refresh(self.relations.mentioned(tableName))
+        self.read(tableName)
         return self.spark_table(tableName)
 
-
-def _changed(relation: Any) -> int:
-    return int(relation.changed)
+    def read(self, text: str) -> None:
+        """Bring what a text may read up to date."""
+        self.relations.refresh(self.relations.mentioned(text))
 
 
 def session(
@@ -123,6 +104,7 @@ def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
     _doors[spark] = door
     spark.sql = door.sql  # type: ignore[method-assign,assignment]
     spark.table = door.table  # type: ignore[method-assign]
+    spark.__dict__["catalog"] = CatalogCalls(spark, door.views.list_all, door.read)
     DataFrameReader.table = _read_table  # type: ignore[method-assign,assignment]
     stop = spark.stop
 
@@ -141,7 +123,7 @@ def _read_table(reader: DataFrameReader, tableName: str) -> DataFrame:  # noqa: 
     """`spark.read.table` sees the last version, as `spark.table` does."""
     door = _doors.get(reader._spark)
     if door is not None:
-        door.relations.refresh(door.relations.mentioned(tableName))
+        door.read(tableName)
     return _spark_read_table(reader, tableName)
 
 
@@ -150,7 +132,7 @@ def disable(spark: SparkSession) -> None:
     door = _doors.pop(spark, None)
     if door is None:
         return
-    for name in ("sql", "table", "stop"):
+    for name in ("sql", "table", "stop", "catalog"):
         spark.__dict__.pop(name, None)
     for name in door.relations.names():
         door.relations.forget(name)

@@ -46,6 +46,20 @@ def name_parts(name: str) -> tuple[str, ...]:
         rest = rest[1:]
 
 
+def without_default(name: str) -> str:
+    """A name of Spark's own catalog without the parts that it has when nothing is said.
+
+    >>> without_default("spark_catalog.Default.orders"), without_default("shop.orders")
+    ('orders', 'shop.orders')
+    """
+    parts = name_parts(name)
+    if len(parts) == 3 and parts[0].lower() == "spark_catalog":
+        parts = parts[1:]
+    if len(parts) == 2 and parts[0].lower() == "default":
+        parts = parts[1:]
+    return join_name(parts)
+
+
 def quote_name(name: str) -> str:
     """A relation's name as SQL, quoted part by part where it must be.
 

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import IncrementalError
 from spark_incr.plan.types import Field, Schema, arrow_schema
-from spark_incr.serve import relations as module
+from spark_incr.serve import relations as freshness
+from spark_incr.serve import snapshots as module
 from spark_incr.serve.relations import Relations
 
 NUMBERS: Schema = (Field("x", T.LongType()),)
@@ -456,7 +457,7 @@ def test_relations_that_are_read_together_agree(spark: SparkSession, relations: 
 def test_an_overtaken_reader_does_not_bring_old_rows_back(
     spark: SparkSession, relations: Relations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "ATTEMPTS", 1)
+    monkeypatch.setattr(freshness, "ATTEMPTS", 1)
     source = Source(NUMBERS, numbers(1))
 
     def be_overtaken() -> pa.Table:

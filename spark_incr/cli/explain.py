@@ -1,0 +1,49 @@
+"""`spark-incr explain`: how a view is maintained, or the models of a folder would be."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_incr.cli.models import load_models, shared_engine
+from spark_incr.cli.session import add_session_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def add_commands(commands: Any) -> None:
+    explain = commands.add_parser("explain", help="show how a view or a folder is maintained")
+    explain.add_argument("target", help="a view, or a folder of models")
+    explain.add_argument("--svg", metavar="FILE", help="draw the plan of the view")
+    explain.add_argument("--sql", action="store_true", help="show the SQL texts of the stages")
+    explain.add_argument("--schema", default="default", help="of a folder's views (%(default)s)")
+    add_session_options(explain)
+    explain.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    mode = "SQL " if options.sql else ""
+    if Path(options.target).is_dir():
+        models = load_models(options.target, options.schema, {})
+        with shared_engine(options) as shared:
+            for name, statement in models.statements.items():
+                create = statement.text.replace("CREATE OR REPLACE", f"EXPLAIN {mode}CREATE", 1)
+                print(f"-- {name}")
+                print(f"{_answer(shared.spark, create)}\n")
+        return 0
+    with shared_engine(options) as shared:
+        from spark_incr.serve.execute import view_picture
+        from spark_incr.sql.names import quote_name
+
+        view = shared.engine.relation_named(options.target, "view")
+        if options.svg is not None:
+            Path(options.svg).write_text(view_picture(view), encoding="utf-8")
+        text = f"EXPLAIN {mode}INCREMENTAL VIEW {quote_name(view.name)}"
+        print(_answer(shared.spark, text))
+    return 0
+
+
+def _answer(spark: SparkSession, statement: str) -> str:
+    return "\n".join(row[0] for row in spark.sql(statement).collect())

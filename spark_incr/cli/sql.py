@@ -1,0 +1,129 @@
+"""`spark-incr sql`: statements from a file, an argument, a pipe or a prompt."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_incr.cli.session import add_session_options, session
+from spark_incr.errors import IncrementalError, Position
+from spark_incr.sql.split import ScriptStatement, split_statements
+from spark_incr.text_table import arrow_rows, text_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOWN_ROWS = 1_000
+_SPARK_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
+
+
+def add_commands(commands: Any) -> None:
+    sql = commands.add_parser("sql", help="run SQL from a file, an argument or a prompt")
+    sql.add_argument("file", nargs="?", help="a script; - is standard input")
+    sql.add_argument("-e", "--execute", metavar="SQL", help="statements to run")
+    add_session_options(sql)
+    sql.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    script = _script(options)
+    if script is None:
+        from spark_incr.cli.prompt import prompt
+
+        with session(options.state, options.conf) as spark:
+            return prompt(spark, options.state)
+    try:
+        statements = split_statements(script)
+    except IncrementalError as failure:
+        report(failure, script, failure.position)
+        return 1
+    with session(options.state, options.conf) as spark:
+        return 0 if all(run_statement(spark, s, script) for s in statements) else 1
+
+
+def read_script(path: str) -> str:
+    """The text of a file, or the end of the command."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise SystemExit(f"spark-incr: {path} cannot be read: {failure}") from None
+
+
+def _script(options: argparse.Namespace) -> str | None:
+    """The text to run, None if a person is to be asked for it."""
+    if options.execute is not None:
+        return str(options.execute)
+    if options.file not in (None, "-"):
+        return read_script(options.file)
+    return None if sys.stdin.isatty() else sys.stdin.read()
+
+
+def run_statement(
+    spark: SparkSession, statement: ScriptStatement, script: str, *, timing: bool = True
+) -> bool:
+    """Run one statement and show its rows; False after an error, which is shown too."""
+    from pyspark.errors import PySparkException
+
+    began = time.perf_counter()
+    limit = SHOWN_ROWS if sys.stdout.isatty() else None
+    try:
+        frame = spark.sql(statement.text)
+        rows = arrow_rows((frame if limit is None else frame.limit(limit + 1)).toArrow())
+    except IncrementalError as failure:
+        place = failure.position and statement.in_script(failure.position)
+        report(failure, script, place)
+        return False
+    except PySparkException as failure:
+        text = str(failure).strip()
+        # Spark draws a place of its own where it knows the text.
+        if "== SQL" not in text and (spot := _spark_position(text)):
+            mark(script, statement.in_script(spot))
+        print(without_plan(text), file=sys.stderr)
+        return False
+    if frame.columns:
+        print(text_table(frame.columns, rows[:limit]), flush=True)
+    if sys.stdout.isatty():
+        more = limit is not None and len(rows) > limit
+        count = f"first {limit} rows" if more else f"{len(rows)} row{'s' * (len(rows) != 1)}"
+        spent = f", {time.perf_counter() - began:.3f} s" if timing else ""
+        print(f"({count}{spent})\n", flush=True)
+    return True
+
+
+def report(failure: IncrementalError, script: str, place: Position | None) -> None:
+    """Show an error, with the line it is about and a caret below the place."""
+    if place is not None:
+        failure.place(place)
+        mark(script, place)
+    print(failure, file=sys.stderr)
+
+
+def mark(script: str, place: Position) -> None:
+    """Show the line of a place and a caret below it."""
+    lines = script.split("\n")
+    if place.line <= len(lines):
+        line = lines[place.line - 1]
+        margin = "".join("\t" if sign == "\t" else " " for sign in line[: place.column - 1])
+        print(f"{line}\n{margin}^", file=sys.stderr)
+
+
+def _spark_position(text: str) -> Position | None:
+    """The place that a message of Spark names; Spark counts columns from 0."""
+    found = _SPARK_PLACE.search(text)
+    if found is None:
+        return None
+    line, column = [int(number) for number in found.groups() if number is not None]
+    return Position(line, column + 1)
+
+
+def without_plan(text: str) -> str:
+    """A message of Spark without the plan that it may end with.
+
+    >>> without_plan("[X] not found; line 1 pos 14;\\n'Project [*]\\n+- 'Unresolved [t]")
+    '[X] not found; line 1 pos 14'
+    """
+    return re.sub(r";\n'?[A-Z]\w+ ?[\[(].*", "", text, flags=re.DOTALL)

@@ -1,0 +1,58 @@
+"""Relations as temporary views of one session: what `spark_incr.enable` gives a session.
+
+Nothing of a session that others share is touched, so that two engines may work in one Spark
+application. Temporary views have no schema: *shop.orders* is read as `` `shop.orders` ``.
+"""
+
+from __future__ import annotations
+
+import pyspark.sql.functions as F
+import pyspark.sql.types as T
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_incr.errors import error
+from spark_incr.sql.names import name_parts
+
+
+class TempViews:
+    """A shelf in the session's own catalog."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._unshown: dict[str, T.StructType] = {}
+
+    def admit(self, name: str) -> str:
+        """The name under which a relation that is to be created is kept."""
+        if len(name_parts(name)) > 1:
+            raise error(
+                "INCR_NAME_UNUSABLE",
+                name=name,
+                what="the session keeps relations as temporary views, which have no schema",
+                hint="Use a plain name, or `spark-incr serve`, where schemas are known.",
+            )
+        return name
+
+    def announce(self, name: str, schema: T.StructType, comment: str, kind: str) -> None:
+        self._unshown[name] = schema
+
+    def list_all(self) -> None:
+        """Have a view for each relation, also for those that nobody has read yet."""
+        for name, schema in list(self._unshown.items()):
+            # Spark leaves out columns that a query does not need and filters that exclude each
+            # other, so the error is in both.
+            unread = F.raise_error(F.lit(f"{name} was read past the session"))
+            columns = [unread.cast(f.dataType).alias(f.name) for f in schema.fields]
+            frame = self._spark.range(1).where(unread.cast("boolean")).select(*columns)
+            self.show(name, frame)
+
+    def show(self, name: str, frame: DataFrame) -> None:
+        self._unshown.pop(name, None)
+        frame.createOrReplaceTempView("`" + _identifier(name).replace("`", "``") + "`")
+
+    def remove(self, name: str) -> None:
+        self._unshown.pop(name, None)
+        self._spark.catalog.dropTempView(_identifier(name))
+
+
+def _identifier(name: str) -> str:
+    return ".".join(name_parts(name))

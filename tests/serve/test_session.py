@@ -1,0 +1,102 @@
+"""A Python session that knows incremental relations: what is listed, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_incr
+from spark_incr.errors import IncrementalError
+
+
+@pytest.fixture(scope="module")
+def session(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
+    enabled = spark_incr.enable(spark.newSession(), tmp_path_factory.mktemp("session") / "state")
+    # Spark decodes the tables that it lists by generated code alone.
+    enabled.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    enabled.sql("CREATE INCREMENTAL TABLE t (id BIGINT, name STRING, PRIMARY KEY (id))")
+    enabled.sql("CREATE INCREMENTAL VIEW v AS SELECT count(*) AS n FROM t")
+    yield enabled
+    spark_incr.disable(enabled)
+
+
+def test_relations_that_nobody_has_read_are_listed(session: SparkSession) -> None:
+    assert [row.tableName for row in session.sql("SHOW TABLES").collect()] == ["t", "v"]
+    assert [table.name for table in session.catalog.listTables()] == ["t", "v"]
+    assert session.catalog.tableExists("v")
+    assert [row.col_name for row in session.sql("DESCRIBE t").collect()] == ["id", "name"]
+    assert [column.name for column in session.catalog.listColumns("v")] == ["n"]
+    session.sql("INSERT INTO t VALUES (1, 'a')")
+    session.catalog.cacheTable("v")
+    assert session.table("v").collect() == [(1,)]
+    session.sql("DELETE FROM t")
+    assert session.table("v").collect() == [(0,)]
+    session.catalog.uncacheTable("v")
+
+
+def test_what_was_listed_and_not_read_fails_when_it_is_read_past_the_session(
+    session: SparkSession,
+) -> None:
+    session.sql("CREATE INCREMENTAL TABLE unread (x BIGINT, s STRUCT<`a b`: INT>)")
+    session.sql("SHOW TABLES")
+    for query in ("SELECT count(*) FROM unread", "SELECT 1 FROM unread WHERE x IS NOT NULL"):
+        with pytest.raises(Exception, match="unread was read past the session"):
+            session._jsparkSession.sql(query).collectToPython()
+    assert session.sql("SELECT x FROM unread").collect() == []
+    session.sql("DROP INCREMENTAL TABLE unread")
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("CREATE INCREMENTAL TABLE shop.t (id BIGINT)", "shop.t cannot be used here"),
+        ("CREATE INCREMENTAL VIEW default.w AS SELECT 1 AS a", "default.w cannot be used here"),
+        ("DROP TABLE IF EXISTS t", "DROP INCREMENTAL TABLE is the statement for it"),
+        ("DROP VIEW v", "DROP INCREMENTAL VIEW is the statement for it"),
+        ("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1", "v is an incremental view"),
+        ("ALTER VIEW v AS SELECT 1", "v is an incremental view"),
+        ("DELETE FROM v", "a change of the view v"),
+    ],
+)
+def test_what_is_refused(session: SparkSession, statement: str, expected: str) -> None:
+    version = spark_incr.engine(session).version
+    with pytest.raises(IncrementalError, match="INCR_") as found:
+        session.sql(statement)
+    assert expected in str(found.value)
+    assert spark_incr.engine(session).version == version
+
+
+def test_replacing_a_view_that_others_read(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL VIEW base AS SELECT id, name FROM t")
+    session.sql("CREATE INCREMENTAL VIEW above AS SELECT max(id) AS most FROM base")
+    session.sql("CREATE INCREMENTAL VIEW top AS SELECT most + 1 AS more FROM above")
+    session.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    session.sql("CREATE INCREMENTAL VIEW later AS SELECT 'b' AS hidden")
+    session.sql(
+        "CREATE OR REPLACE INCREMENTAL VIEW base AS"
+        " SELECT id, name FROM t WHERE name NOT IN (SELECT hidden FROM later)"
+    )
+    assert session.sql("SELECT * FROM top").collect() == [(2,)]
+    session.sql("INSERT INTO t VALUES (3, 'c')")
+    assert session.sql("SELECT * FROM top").collect() == [(4,)]
+    for query, why in {
+        "SELECT id FROM t": "Its columns would change.",
+        "SELECT most AS id, 'x' AS name FROM above": "It would read itself.",
+    }.items():
+        with pytest.raises(IncrementalError, match="INCR_RELATION_IN_USE") as found:
+            session.sql(f"CREATE OR REPLACE INCREMENTAL VIEW base AS {query}")
+        assert why in str(found.value)
+    assert session.sql("SELECT * FROM top").collect() == [(4,)]
+    # The state is the same for who opens it anew.
+    path, engine = Path(spark_incr.engine(session).path), spark_incr.engine(session)
+    version = engine.version
+    spark_incr.disable(session)
+    spark_incr.enable(session, path)
+    assert spark_incr.engine(session).version == version
+    session.sql("DELETE FROM t WHERE id = 3")
+    assert session.sql("SELECT * FROM top").collect() == [(2,)]
