@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -340,3 +343,33 @@ def test_extremes_of_rows_that_never_leave_need_no_multiset(engine: Engine, inbo
         engine = reopened(engine)
     arrangements = engine.relation_named("v", "view").arrangements
     assert [name.split(".")[-1] for name in arrangements] == ["groups"]
+
+
+def test_files_that_only_spark_reads(engine: Engine, inbox: Path) -> None:
+    """Nested and temporal types, compressed files, options and ORC, in the order of the files."""
+    columns = "k BIGINT, at TIMESTAMP, tags ARRAY<STRING>, p STRUCT<a: INT, b: DECIMAL(5,2)>"
+    source(engine, inbox, columns, "KEY (k)")
+    row = {"k": 1, "at": "2024-01-02T03:04:05Z", "tags": ["x", None], "p": {"a": 1, "b": 2.5}}
+    put(inbox, [{**row, "k": 2}, row])
+    packed = gzip.compress((json.dumps({**row, "tags": []}) + "\n").encode())
+    put(inbox, packed, "json.gz")
+    engine.process_available()
+    at = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+    image = {"a": 1, "b": Decimal("2.50")}
+    found = sorted(engine.source("s").to_arrow().to_pylist(), key=lambda r: r["k"])
+    assert found == [
+        {"k": 1, "at": at, "tags": [], "p": image},
+        {"k": 2, "at": at, "tags": ["x", None], "p": image},
+    ]
+    orc, lines = inbox / "orc", inbox / "csv"
+    frame = engine.spark.createDataFrame([(1, "a"), (2, None)], "x BIGINT, s STRING").coalesce(1)
+    frame.write.orc(str(orc))
+    lines.mkdir()
+    put(lines, "s;x\n'a;b';1\nc;2\n", "csv")
+    run(engine, f"CREATE INCREMENTAL SOURCE o USING orc OPTIONS (path '{orc}')")
+    options = f"path '{lines}', header true, sep ';', quote '\\''"
+    run(engine, f"CREATE INCREMENTAL SOURCE c (s STRING, x BIGINT) USING csv OPTIONS ({options})")
+    for name in "oc":
+        engine.refresh_source(name)
+    assert bag(engine.source("o").to_arrow()) == bag_of((1, "a"), (2, None))
+    assert bag(engine.source("c").to_arrow()) == bag_of(("a;b", 1), ("c", 2))
