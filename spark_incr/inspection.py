@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_incr.errors import IncrementalError
+from spark_incr.frames import computed
 from spark_incr.relation import Status
 from spark_incr.runtime.changes import WEIGHT, consolidate, inserted, negate
 from spark_incr.runtime.store import Segment, Store
@@ -122,7 +123,7 @@ def _difference(engine: Engine, name: str) -> str:
     relation = engine.relation_named(name, "view")
     assert relation.stored is not None
     actual = engine.view(name).to_arrow()
-    expected = engine.spark.sql(relation.stored.statement.query_text).toArrow()
+    expected = computed(engine.spark.sql(relation.stored.statement.query_text))
     expected = pa.Table.from_arrays(expected.columns, names=actual.schema.names).cast(actual.schema)
     both = pa.concat_tables([inserted(actual), negate(inserted(expected))]).combine_chunks()
     left = consolidate(both)

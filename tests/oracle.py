@@ -392,18 +392,9 @@ class _Run:
 
 
 def _nullable(frame: DataFrame) -> DataFrame:
-    """The frame with NULL allowed inside structs: where one is NULL, PySpark cannot read others."""
-    inner = [f for f in frame.schema.fields if isinstance(f.dataType, T.StructType)]
-    if all(part.nullable for f in inner for part in f.dataType.fields):
-        return frame
-    fields = [T.StructField(f.name, _loose(f.dataType)) for f in frame.schema.fields]
-    return frame.to(T.StructType(fields))
-
-
-def _loose(type_: T.DataType) -> T.DataType:
-    if not isinstance(type_, T.StructType):
-        return type_
-    return T.StructType([T.StructField(f.name, _loose(f.dataType)) for f in type_.fields])
+    """The frame with NULL allowed at any depth: else PySpark cannot read a struct that is NULL."""
+    schema = frame.schema.toNullable()
+    return frame if schema == frame.schema else frame.to(schema)
 
 
 @contextlib.contextmanager

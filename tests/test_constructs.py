@@ -51,6 +51,11 @@ BATCHES: list[Batch] = [
 ]  # fmt: skip
 
 GROUPS: dict[str, list[str]] = {
+    "structs that are NULL and whose fields are not": [
+        "SELECT id, IF(k > 10, named_struct('a', 1, 'b', named_struct('c', id > 0)), NULL) AS v FROM t",
+        "SELECT k, mode(IF(id > 1, named_struct('a', 1), NULL)) AS m FROM t GROUP BY k",
+        "SELECT id, array(IF(k > 10, named_struct('a', 1), NULL)) AS v FROM t",
+    ],
     "recursion": [
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
         """WITH RECURSIVE r AS (SELECT k AS n, 1 AS d FROM u UNION ALL

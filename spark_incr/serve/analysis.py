@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
+from spark_incr.frames import computed
 from spark_incr.plan.context import SessionFunction
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.runtime.columns import single
@@ -240,7 +241,7 @@ class SparkAnalysis:
 
     def run(self, query: str) -> pa.Table:
         with self._as_created():
-            return self.spark.sql(query).toArrow()
+            return computed(self.spark.sql(query))
 
     def constants(self, expressions: Sequence[exp.Expr]) -> list[pa.Scalar] | None:
         try:
@@ -256,7 +257,7 @@ class SparkAnalysis:
             for name, rows in relations.items():
                 self._frame(rows).createOrReplaceTempView(name)
             try:
-                result = self.spark.sql(query).toArrow()
+                result = computed(self.spark.sql(query))
             finally:
                 for name in relations:
                     self.spark.catalog.dropTempView(name)
@@ -279,7 +280,7 @@ class SparkAnalysis:
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
         with self._as_created():
-            result = self._frame(numbered).selectExpr(*texts, index).toArrow().sort_by(index)
+            result = computed(self._frame(numbered).selectExpr(*texts, index)).sort_by(index)
         return [single(result.column(i)).cast(arrow_type(t)) for i, t in enumerate(types)]
 
 

@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_incr.errors import error
+from spark_incr.frames import computed
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.columns import Bools, single
 from spark_incr.sources.arrow_files import is_plain, read_file
@@ -216,7 +217,7 @@ class FileStream:
         frame = reader.load([f"file:{path}" for path in paths])
         place = ("_metadata.file_path AS __incr_file", "_metadata.file_block_start AS __incr_block")
         columns = [f"`{f.name.replace('`', '``')}`" for f in fields]
-        rows = frame.selectExpr(*columns, *place).toArrow()
+        rows = computed(frame.selectExpr(*columns, *place))
         if not textual:
             rows = rows.append_column(CORRUPT, pa.nulls(rows.num_rows, pa.string()))
         schema = arrow_schema(self._definition.delivered).append(pa.field(CORRUPT, pa.string()))

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import IncrementalError, error
+from spark_incr.frames import computed
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.sources.assignment import OVERFLOW
 from spark_incr.sources.dml_reader import Name
@@ -120,17 +121,9 @@ def value_struct(values: Iterable[str]) -> str:
 
 
 def collect(frame: DataFrame) -> pa.Table:
-    """Run the query; an overflow in a store assignment gets its name back.
-
-    Fields inside structs are made nullable: Arrow refuses to take a NULL struct as one whose
-    fields are never NULL.
-    """
-    nullable = [
-        frame[f.name] if f.dataType == n.dataType else frame[f.name].cast(n.dataType).alias(f.name)
-        for f, n in zip(frame.schema, frame.schema.toNullable(), strict=True)
-    ]
+    """Run the query; an overflow in a store assignment gets its name back."""
     try:
-        return frame.select(nullable).toArrow().combine_chunks()
+        return computed(frame).combine_chunks()
     except PySparkException as failure:
         parameters = failure.getMessageParameters() or {}
         what = parameters.get("errorMessage", "")

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_incr.frames import computed
 from spark_incr.plan.types import Field, Schema, arrow_schema
 from spark_incr.runtime.changes import inserted
 from spark_incr.runtime.columns import single
@@ -55,7 +56,7 @@ def static_fingerprint(spark: SparkSession, name: str) -> str:
 
 def _rows(frame: DataFrame) -> pa.Table:
     schema = arrow_schema(tuple(Field(f.name, f.dataType) for f in frame.schema.fields))
-    return pa.Table.from_arrays(frame.toArrow().columns, names=schema.names).cast(schema)
+    return pa.Table.from_arrays(computed(frame).columns, names=schema.names).cast(schema)
 
 
 def _files(spark: SparkSession, frame: DataFrame) -> list[str]:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_incr.errors import error
+from spark_incr.frames import computed
 from spark_incr.plan.types import Field, Schema, arrow_schema
 from spark_incr.runtime.columns import single
 from spark_incr.sources.definition import SourceDefinition
@@ -92,7 +93,7 @@ class AttachedStream:
         return str(json.loads((self._checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
 
     def _batch(self, frame: DataFrame, number: int, identity: str) -> MicroBatch:
-        found = frame.toArrow()
+        found = computed(frame)
         deletes = None
         if DELETES in found.column_names:
             marks = single(found.column(DELETES))
