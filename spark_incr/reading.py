@@ -8,23 +8,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_incr.compile import read_order
 from spark_incr.errors import error
 from spark_incr.feed import OnChange, Subscription, changes_between, rows_as_of
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
-from spark_incr.relation import Published, Relation
-from spark_incr.runtime.order import row_order
+from spark_incr.relation import Published
 
 if TYPE_CHECKING:
     from spark_incr.engine import Engine
-
-
-def _in_order(rows: pa.Table, relation: Relation | None) -> pa.Table:
-    if relation is None or relation.stored is None:
-        return rows
-    order = read_order(relation.stored.statement.query_text, relation.schema)
-    return rows.take(row_order(rows, order)) if order else rows
 
 
 @dataclass(frozen=True)
@@ -41,12 +32,12 @@ class RelationReader:
         They come in the order of the view's query, if it has one.
         """
         engine = self._engine
-        relation = engine.find(self.name)
         if version is None:
-            return _in_order(engine.snapshot().to_arrow(self.name), relation)
+            return engine.snapshot().to_arrow(self.name)
+        relation = engine.find(self.name)
         if relation is None:
             raise error("INCR_RELATION_NOT_FOUND", kind="relation", name=self.name)
-        return _in_order(rows_as_of(engine.versions, relation, version), relation)
+        return rows_as_of(engine.versions, relation, version)
 
     def changes(self, since: int, until: int | None = None) -> pa.Table:
         """The changes of a view after the version `since`, up to `until` or the last one.
@@ -79,6 +70,10 @@ class EngineSnapshot:
     @property
     def version(self) -> int:
         return self._published.version
+
+    def holds(self, name: str) -> bool:
+        """Whether there is a relation of this name that can be read."""
+        return folded(name) in self._published.rows
 
     def changed(self, name: str) -> int:
         """The last version that changed a relation."""

@@ -8,19 +8,22 @@ bringing it up to date is one batch, whatever happened meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from spark_incr.catalog import Definition, StoredView, write_definition
+from spark_incr.compile import read_order
 from spark_incr.plan.environment import Known
+from spark_incr.plan.nodes import SortKey
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.bag import bag_layout, merge_bag
 from spark_incr.runtime.changes import add, consolidate
-from spark_incr.runtime.contents import Contents
+from spark_incr.runtime.contents import Contents, Output
 from spark_incr.runtime.tables import Table
 from spark_incr.runtime.views import View
 from spark_incr.sources.source import Source
@@ -65,7 +68,19 @@ class Relation:
     @property
     def contents(self) -> Contents:
         """The rows with all changes that were made, published or not."""
-        return self.state.output.contents()
+        return self.output.contents()
+
+    @property
+    def output(self) -> Output:
+        """Where the rows are, and the order in which they are read."""
+        output = self.state.output
+        return replace(output, order=self._order) if self._order else output
+
+    @cached_property
+    def _order(self) -> tuple[SortKey, ...]:
+        if self.stored is None:
+            return ()
+        return read_order(self.stored.statement.query_text, self.schema)
 
     @property
     def arrangements(self) -> dict[str, Arrangement]:

@@ -183,7 +183,7 @@ class Versions:
             runs = _runs_of(relation, manifest)
             if runs is None:
                 return None
-            output = relation.state.output
+            output = relation.output
             stored = [read_run(entry, self.store) for entry in runs]
             restored = Arrangement.restore(output.arrangement.layout, version, stored)
             return Contents(output, restored.snapshot())

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from spark_incr.plan.nodes import SortKey
 from spark_incr.runtime.arrangement import Arrangement, Snapshot
 from spark_incr.runtime.changes import WEIGHT, inserted, repeated
+from spark_incr.runtime.order import row_order
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Output:
     arrangement: Arrangement
     columns: tuple[str, ...]
     answer: Callable[[pa.Table], pa.Table]
+    order: tuple[SortKey, ...] = ()
+    """The order in which a reader gets the rows; their bag does not depend on it."""
 
     @staticmethod
     def of_bag(bag: Arrangement) -> Output:
@@ -62,4 +66,5 @@ class Contents:
     def to_arrow(self) -> pa.Table:
         """The rows, each as often as it is there."""
         rows = self._rows()
-        return repeated(rows) if WEIGHT in rows.column_names else rows
+        rows = repeated(rows) if WEIGHT in rows.column_names else rows
+        return rows.take(row_order(rows, self.output.order)) if self.output.order else rows

@@ -49,6 +49,19 @@ class Shelf(Protocol):
         """Let the name be unknown; frames over it stay readable."""
 
 
+class Frozen(Protocol):
+    """Relations as of one version."""
+
+    def holds(self, name: str) -> bool:
+        """Whether the version has a relation of this name."""
+
+    def changed(self, name: str) -> int:
+        """The last version that changed the relation."""
+
+    def to_arrow(self, name: str) -> pa.Table:
+        """Its rows."""
+
+
 class Relations:
     """The incremental relations of one engine as Spark sees them.
 
@@ -56,7 +69,14 @@ class Relations:
     another shelf is given.
     """
 
-    def __init__(self, spark: SparkSession, directory: Path, shelf: Shelf | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        directory: Path,
+        shelf: Shelf | None = None,
+        freeze: Callable[[], Frozen] | None = None,
+    ) -> None:
+        self._freeze = freeze
         self._shelf = shelf or TempViews(spark)
         self._snapshots = Snapshots(spark, directory)
         self._relations: dict[str, _Relation] = {}
@@ -103,25 +123,30 @@ class Relations:
     def refresh(self, names: Iterable[str] | None = None) -> None:
         """Make what Spark reads current: the named relations, or all.
 
-        Relations that are refreshed together show one version, as long as commits leave time to
-        take their rows.
+        Relations that are refreshed together show one version: that of `freeze`, if it was given,
+        and otherwise as long as commits leave time to take their rows.
         """
-        chosen = self._chosen(names)
-        for _ in range(ATTEMPTS):
-            versions = [r.version() for r in chosen]
-            stale = [(r, v) for r, v in zip(chosen, versions, strict=True) if r.is_older_than(v)]
-            if not stale:
-                return
-            rows = [r.snapshot() for r, _ in stale]
-            if versions == [r.version() for r in chosen]:
-                break
+        stale = self._stale(self._chosen(names))
         with self._lock:
-            for (relation, version), table in zip(stale, rows, strict=True):
+            for relation, version, rows in stale:
                 declared = self._relations.get(folded(relation.name)) is relation
                 if declared and relation.is_older_than(version):
-                    frame = self._snapshots.frame(table, relation.schema)
+                    frame = self._snapshots.frame(rows, relation.schema)
                     self._shelf.show(relation.name, frame)
                     relation.published = version
+
+    def _stale(self, chosen: list[_Relation]) -> list[tuple[_Relation, int, pa.Table]]:
+        """The relations that Spark has in an older version, with the version and rows to show."""
+        frozen = None if self._freeze is None else self._freeze()
+        if frozen is not None and all(frozen.holds(r.name) for r in chosen):
+            versions = [(r, frozen.changed(r.name)) for r in chosen]
+            return [(r, v, frozen.to_arrow(r.name)) for r, v in versions if r.is_older_than(v)]
+        for _ in range(ATTEMPTS):
+            versions = [(r, r.version()) for r in chosen]
+            stale = [(r, v, r.snapshot()) for r, v in versions if r.is_older_than(v)]
+            if not stale or versions == [(r, r.version()) for r in chosen]:
+                break
+        return stale
 
     def frame(self, schema: Schema, rows: pa.Table) -> DataFrame:
         """Rows of no relation of ours as a frame: older ones, or a feed."""

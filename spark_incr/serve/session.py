@@ -46,7 +46,7 @@ class Door:
         self.spark_sql = spark.sql
         self.spark_table = spark.table
         self.views = TempViews(spark)
-        self.relations = Relations(spark, engine.path / "snapshots", self.views)
+        self.relations = Relations(spark, engine.path / "snapshots", self.views, engine.snapshot)
         self.versioned = VersionedNames(engine, self.relations)
         engine.on_relations = self.declare
         engine.on_fill = show_progress

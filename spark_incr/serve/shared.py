@@ -53,7 +53,9 @@ class SharedEngine:
             raise
         self.engine.in_catalog = True
         self._shelf = CatalogTables(self.spark, state / "snapshots")
-        self._relations = Relations(self.spark, state / "snapshots", self._shelf)
+        self._relations = Relations(
+            self.spark, state / "snapshots", self._shelf, self.engine.snapshot
+        )
         self.engine.on_relations = self._declare
         self._declare()
         self._listening = True

@@ -82,3 +82,35 @@ def guarded(work: Callable[[int], None], problems: list[str]) -> Callable[[int],
             problems.append(repr(failure))
 
     return run_guarded
+
+
+def test_a_query_sees_one_version(engine: Engine) -> None:
+    run(engine, "CREATE INCREMENTAL TABLE t (k BIGINT, g BIGINT, x BIGINT)")
+    for key, view in (("k", "by_key"), ("g", "by_group")):
+        run(
+            engine,
+            f"CREATE INCREMENTAL VIEW {view} AS SELECT {key}, sum(x) AS s FROM t GROUP BY {key}",
+        )
+    done = threading.Event()
+    problems: list[str] = []
+
+    def write(number: int) -> None:
+        chance = np.random.default_rng(number)
+        while not done.is_set():
+            rows = pa.table({c: chance.integers(0, 20, 30) for c in "kgx"})
+            engine.commit({"t": {"insert": rows}})
+
+    writer = threading.Thread(target=guarded(write, problems), args=(2,))
+    writer.start()
+    query = (
+        "SELECT (SELECT sum(s) FROM by_key), (SELECT sum(s) FROM by_group), (SELECT sum(x) FROM t)"
+    )
+    seen = []
+    for _ in range(8):
+        ((key, group, table),) = run(engine, query)
+        assert key == group == table
+        seen.append(key)
+    done.set()
+    writer.join()
+    assert problems == []
+    assert len(set(seen)) > 1
