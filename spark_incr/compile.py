@@ -18,7 +18,7 @@ from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Catalog
 from spark_incr.plan.functions import read_functions
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
-from spark_incr.plan.output_order import output_order
+from spark_incr.plan.output_order import output_order, unread_keys
 from spark_incr.plan.scope import Names, folded
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.rules import PACKS
@@ -78,6 +78,14 @@ def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
 def read_order(text: str, schema: Schema) -> tuple[SortKey, ...]:
     """The order in which the columns of a query are to be read."""
     return output_order(parse_query(text), [f.name for f in schema])
+
+
+def order_note(text: str, schema: Schema) -> str:
+    """What a reader of a query's rows should know of their order, if it is not all of ORDER BY."""
+    unread = unread_keys(parse_query(text), [f.name for f in schema])
+    if not unread:
+        return ""
+    return f"rows are read without ORDER BY {', '.join(unread)}: it is no column of the view"
 
 
 def _read(text: str, analyzer: Analyzer) -> exp.Query:

@@ -325,6 +325,15 @@ def test_a_view_is_read_in_the_order_of_its_query(spark: SparkSession, tmp_path:
                 assert spark.table(name).collect() == expected, name
                 read = spark_incr.engine(spark).view(name).to_arrow().to_pylist()
                 assert read == [row.asDict() for row in expected], name
+        (status,) = spark.sql(
+            "CREATE INCREMENTAL VIEW partly AS SELECT k FROM sorted_rows ORDER BY k, id % 3"
+        ).collect()
+        note = "rows are read without ORDER BY id % 3: it is no column of the view"
+        assert status[0] == f"created view partly; {note}"
+        explained = spark.sql("EXPLAIN INCREMENTAL VIEW partly").collect()
+        assert explained[-1][0] == f"order: {note}"
+        ordered = [row.k for row in spark.table("partly").collect()]
+        assert ordered == sorted(ordered, key=lambda k: (k is not None, k))
     finally:
         spark_incr.disable(spark)
 

@@ -2,7 +2,8 @@
 
 Rows of a view are a bag; an order matters only to who reads them. A key counts if it is a column
 of the view: by name or position, or as an item of the SELECT list is written. The first key that is
-none, and those after it, would be columns that nobody sees; they do not count.
+none, and those after it, would be columns that nobody sees; they do not count, and `unread_keys`
+says which they are.
 """
 
 from __future__ import annotations
@@ -14,18 +15,28 @@ from sqlglot import exp
 from spark_incr.plan.nodes import SortKey
 from spark_incr.plan.scope import folded
 from spark_incr.plan.syntax import canonical
+from spark_incr.sql.dialect import print_sql
 
 
 def output_order(query: exp.Expr, names: Sequence[str]) -> tuple[SortKey, ...]:
     """The sort keys over the output columns of a query, as far as it has them."""
-    order = query.args.get("order")
     keys: list[SortKey] = []
-    for by in order.expressions if order is not None else []:
+    for by in _keys(query):
         name = _output(by.this, query, names)
         if name is None:
             break
         keys.append(SortKey(name, bool(by.args.get("desc")), bool(by.args.get("nulls_first"))))
     return tuple(keys)
+
+
+def unread_keys(query: exp.Expr, names: Sequence[str]) -> list[str]:
+    """The keys of ORDER BY, as they are written, by which a reader does not get the rows sorted."""
+    return [print_sql(by) for by in _keys(query)[len(output_order(query, names)) :]]
+
+
+def _keys(query: exp.Expr) -> list[exp.Expr]:
+    order = query.args.get("order")
+    return [] if order is None else list(order.expressions)
 
 
 def _output(key: exp.Expr, query: exp.Expr, names: Sequence[str]) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_incr.compile import order_note
 from spark_incr.engine import Engine, Relation
 from spark_incr.errors import IncrementalError, Position, error
 from spark_incr.plan.explain import Size, explain_plan
@@ -166,7 +167,8 @@ def _create_view(engine: Engine, statement: CreateView) -> str:
     if statement.if_not_exists and engine.find(statement.name) is not None:
         return f"{statement.name} already exists"
     engine.create_view(statement, show_create(_canonical(statement)))
-    return f"created view {statement.name}{_note(statement.trigger)}"
+    order = order_note(statement.query_text, engine.relation_named(statement.name, "view").schema)
+    return f"created view {statement.name}{_note(statement.trigger)}{order and f'; {order}'}"
 
 
 def _note(trigger: Trigger) -> str:
@@ -243,6 +245,9 @@ def _explained(flow: Dataflow, mode: ExplainMode, relation: Relation | None) -> 
     if relation is not None:
         snapshot = relation.contents.snapshot
         text += f"\noutput: {snapshot.count()} distinct rows, {snapshot.nbytes()} bytes"
+        assert relation.stored is not None
+        order = order_note(relation.stored.statement.query_text, relation.schema)
+        text += order and f"\norder: {order}"
     if mode is ExplainMode.EXTENDED:
         text += "\n\n" + stage_texts(plan)
     return text
