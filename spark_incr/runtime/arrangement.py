@@ -43,8 +43,10 @@ KILLED_ROW = "__incr_row"
 _FOREVER = np.iinfo(np.int64).max
 _REST_BITS = np.uint64(24)
 _REST_MASK = np.uint64((1 << 24) - 1)
-# A run is merged into its elder unless the elder is this many times larger.
-_GEOMETRIC_RATIO = 2
+# Runs whose sizes are within a factor of _FANOUT are of one level; so many of a level are merged
+# into one of the next. Runs of the lowest level are cheap to merge and are merged at once.
+_FANOUT = 4
+_LOWEST = 1024
 
 KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
 
@@ -239,6 +241,28 @@ class Snapshot:
         return [scatter(column, located.probe, length) for column in gathered]
 
 
+def _level(run: Run) -> int:
+    weight, level = (run.live + run.kills.num_rows) // _LOWEST, 0
+    while weight:
+        weight, level = weight // _FANOUT, level + 1
+    return level
+
+
+def _first_to_merge(runs: Sequence[Run]) -> int:
+    """The first of the youngest runs that are to become one; the last, if none are.
+
+    They reach back to the eldest run that is mostly dead, or are a full level.
+    """
+    last = len(runs) - 1
+    for number, run in enumerate(runs[:last]):
+        if run.dead * 2 > len(run.hashes):
+            return number
+    level, first = _level(runs[last]), last
+    while first > 0 and _level(runs[first - 1]) <= level:
+        first -= 1
+    return first if last - first + 1 >= (_FANOUT if level else 2) else last
+
+
 def _equal_run_lengths(hashes: Hashes, first: Ints, wanted: Hashes) -> Ints:
     """How many hashes from each first place on are the wanted one; seldom more than one."""
     counts = np.zeros(len(first), dtype=np.int64)
@@ -333,15 +357,7 @@ class Arrangement:
 
     def _push(self, run: Run) -> None:
         runs = [*self.runs, run]
-        first = len(runs) - 1
-        weight = run.live + run.kills.num_rows
-        while first > 0 and (
-            weight * _GEOMETRIC_RATIO >= runs[first - 1].live
-            or runs[first - 1].dead * 2 > len(runs[first - 1].hashes)
-        ):
-            first -= 1
-            weight += runs[first].live + runs[first].kills.num_rows
-        if first < len(runs) - 1:
+        while (first := _first_to_merge(runs)) < len(runs) - 1:
             runs[first:] = [self._merged(runs[first:])]
         self.runs = tuple(runs)
 

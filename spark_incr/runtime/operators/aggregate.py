@@ -18,13 +18,22 @@ from spark_incr.plan.types import arrow_schema, arrow_type
 from spark_incr.runtime.answers import ANSWERS
 from spark_incr.runtime.arrangement import Arrangement, Layout, Located, Snapshot
 from spark_incr.runtime.bag import Weights, bag_layout, merge_bag
-from spark_incr.runtime.changes import WEIGHT, add, empty, reweighted, weights, with_weights
+from spark_incr.runtime.changes import (
+    WEIGHT,
+    add,
+    empty,
+    inserted,
+    reweighted,
+    weights,
+    with_weights,
+)
 from spark_incr.runtime.columns import (
     Bools,
     Hashes,
     Ints,
     arrays,
     from_values,
+    int64_column,
     single,
     validity,
     values,
@@ -128,6 +137,8 @@ class AggregateOperator:
         starting = self.stage.scalar and not snapshot.runs
         if states.num_rows == 0 and not starting:
             return empty(self.schema)
+        if self._sums_in_arrow:
+            states = self._summed(states)
         batch = self._batch(states, snapshot)
         deltas: dict[str, list[Vector]] = {}
         for accumulator in self.accumulators:
@@ -136,6 +147,25 @@ class AggregateOperator:
             assert total is not None
             deltas[accumulator.name] = _padded(total(vectors, weights(states), batch.groups), batch)
         return self._follow(batch, snapshot, deltas, {})
+
+    @property
+    def _sums_in_arrow(self) -> bool:
+        """Whether Arrow's own grouping is ours: keys of one bit pattern each, sums of 64 bits."""
+        kinds = [field.type for field in self._key_schema]
+        plain = not any(pa.types.is_floating(k) or pa.types.is_nested(k) for k in kinds)
+        return bool(kinds) and plain and all(a.monoid == "integer" for a in self.accumulators)
+
+    def _summed(self, states: pa.Table) -> pa.Table:
+        """One state per group, of weight 1: the sum of its states times their weights."""
+        weight = weights(states)
+        keys = self.stage.keys
+        names = [self.physical[a.name][0] for a in self.accumulators]
+        scaled = [int64_column(values(c) * weight) for c in arrays(states, names)]
+        table = pa.Table.from_arrays([*arrays(states, keys), *scaled], names=[*keys, *names])
+        grouped = table.group_by(list(keys), use_threads=False)
+        total = grouped.aggregate([(name, "sum") for name in names])
+        columns = [*arrays(total, keys), *arrays(total, [f"{name}_sum" for name in names])]
+        return inserted(pa.Table.from_arrays(columns, names=[*keys, *names]))
 
     def _follow(
         self,
