@@ -131,14 +131,13 @@ class AggregateOperator:
         multisets = {m.name: self._merge_multiset(m, batch) for m in self.stage.multisets}
         return self._follow(batch, snapshot, self._deltas(batch, multisets), multisets)
 
-    def apply_partial(self, states: pa.Table) -> pa.Table:
+    def apply_partial(self, parts: Sequence[pa.Table]) -> pa.Table:
         """The change of the aggregate for partial states of its groups, each with a weight."""
         snapshot = self._groups.snapshot()
         starting = self.stage.scalar and not snapshot.runs
-        if states.num_rows == 0 and not starting:
+        if not any(part.num_rows for part in parts) and not starting:
             return empty(self.schema)
-        if self._sums_in_arrow:
-            states = self._summed(states)
+        states = self._summed(parts) if self._sums_in_arrow else add(parts)
         batch = self._batch(states, snapshot)
         deltas: dict[str, list[Vector]] = {}
         for accumulator in self.accumulators:
@@ -155,14 +154,17 @@ class AggregateOperator:
         plain = not any(pa.types.is_floating(k) or pa.types.is_nested(k) for k in kinds)
         return bool(kinds) and plain and all(a.monoid == "integer" for a in self.accumulators)
 
-    def _summed(self, states: pa.Table) -> pa.Table:
+    def _summed(self, parts: Sequence[pa.Table]) -> pa.Table:
         """One state per group, of weight 1: the sum of its states times their weights."""
-        weight = weights(states)
         keys = self.stage.keys
         names = [self.physical[a.name][0] for a in self.accumulators]
-        scaled = [int64_column(values(c) * weight) for c in arrays(states, names)]
-        table = pa.Table.from_arrays([*arrays(states, keys), *scaled], names=[*keys, *names])
-        grouped = table.group_by(list(keys), use_threads=False)
+        tables = []
+        for part in parts:
+            weight = weights(part)
+            scaled = [int64_column(values(c) * weight) for c in arrays(part, names)]
+            columns = [*arrays(part, keys), *scaled]
+            tables.append(pa.Table.from_arrays(columns, names=[*keys, *names]))
+        grouped = pa.concat_tables(tables).group_by(list(keys), use_threads=False)
         total = grouped.aggregate([(name, "sum") for name in names])
         columns = [*arrays(total, keys), *arrays(total, [f"{name}_sum" for name in names])]
         return inserted(pa.Table.from_arrays(columns, names=[*keys, *names]))

@@ -17,7 +17,7 @@ from spark_incr.plan.stages import ROWS, AggregateStage
 from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.bag import add_to_bag
-from spark_incr.runtime.changes import WEIGHT, add, weights, with_weights
+from spark_incr.runtime.changes import WEIGHT, weights, with_weights
 from spark_incr.runtime.columns import Ints, arrays, from_values, single, values
 from spark_incr.runtime.keys import group_rows
 from spark_incr.runtime.operators.accumulate import homomorphism, spread
@@ -61,11 +61,11 @@ class FoldedJoinOperator:
         rows, folded = (left, right) if self._right else (right, left)
         rows, _ = self._rows.prepare(rows)
         states = self._fold(with_present(folded, self._never_null))
-        pairs = [self._rows_with_states(rows)]
+        arriving = self._rows_with_states(rows)
         add_to_bag(self._rows.bag, rows)
-        pairs.append(self._states_with_rows(states))
+        changing = self._states_with_rows(states)
         self._merge(states)
-        return self._aggregate.apply_partial(add(pairs))
+        return self._aggregate.apply_partial([arriving, changing])
 
     def _fold(self, changes: pa.Table) -> pa.Table:
         """h(ΔR) per key."""
