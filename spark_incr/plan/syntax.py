@@ -10,7 +10,7 @@ from sqlglot import exp
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.aggregates import is_aggregate
 from spark_incr.plan.scope import folded
-from spark_incr.sql.dialect import position_of
+from spark_incr.sql.dialect import position_of, print_sql
 
 
 def unsupported(node: exp.Expr, what: str) -> IncrementalError:
@@ -108,13 +108,13 @@ def canonical(expression: exp.Expr) -> exp.Expr:
     node = expression.unnest()
     node = transformed_children(node, canonical)
     if isinstance(node, _COMMUTATIVE):
-        operands = sorted(_flattened(node, type(node)), key=lambda e: e.sql())
+        operands = sorted(_flattened(node, type(node)), key=print_sql)
         result = operands[0]
         for operand in operands[1:]:
             result = type(node)(this=result, expression=operand)
         return result
     if isinstance(node, _SYMMETRIC):
-        left, right = sorted((node.left, node.right), key=lambda e: e.sql())
+        left, right = sorted((node.left, node.right), key=print_sql)
         return type(node)(this=left, expression=right)
     if isinstance(node, exp.Binary) and type(node) in _MIRRORED:
         return _MIRRORED[type(node)](this=node.right, expression=node.left)
