@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import spark_incr
+from benchmarks.tpch import ddl, generated
 from spark_incr.plan.types import Field, arrow_schema
 from tests.oracle import compare_bags
 
@@ -29,26 +26,7 @@ QUERIES = {
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa.Table]:
     """The eight tables at the scale of the test."""
-    directory = tmp_path_factory.mktemp("tpch")
-    generator = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent))
-    assert generator is not None, "tpchgen-cli is installed with the extra dev"
-    command = [generator, "parquet", "-s", SCALE, f"--output-dir={directory}"]
-    subprocess.run(command, check=True, capture_output=True)
-    return {path.stem: _plain(pq.read_table(path)) for path in sorted(directory.glob("*.parquet"))}
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    text = (pa.types.is_string_view, pa.types.is_large_string)
-    return table.cast(
-        pa.schema(
-            [
-                pa.field(f.name, pa.string())
-                if any(is_(f.type) for is_ in text)
-                else f.with_nullable(True)
-                for f in table.schema
-            ]
-        )
-    )
+    return generated(SCALE, tmp_path_factory.mktemp("tpch"))
 
 
 def _batches(tables: dict[str, pa.Table]) -> Iterator[dict[str, dict[str, pa.Table]]]:
@@ -76,8 +54,7 @@ def test_every_query_follows_every_table(
     try:
         engine = spark_incr.engine(spark)
         for name, table in tables.items():
-            columns = ", ".join(f"{f.name} {_sql_type(f.type)}" for f in table.schema)
-            spark.sql(f"CREATE INCREMENTAL TABLE {name} ({columns})")
+            spark.sql(f"CREATE INCREMENTAL TABLE {name} ({ddl(table)})")
         engine.commit(
             {n: {"insert": t.slice(0, int(t.num_rows * LOADED))} for n, t in tables.items()}
         )
@@ -95,11 +72,3 @@ def test_every_query_follows_every_table(
                 assert not difference, f"batch {number}, {name}: {difference}"
     finally:
         spark_incr.disable(spark)
-
-
-def _sql_type(type_: pa.DataType) -> str:
-    if pa.types.is_decimal(type_):
-        return f"DECIMAL({type_.precision}, {type_.scale})"
-    return {"int32": "INT", "int64": "BIGINT", "string": "STRING", "date32[day]": "DATE"}[
-        str(type_)
-    ]

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 from pyspark.errors import PySparkException
 
-from spark_incr import inspect_commands
-from spark_incr.cli import dbt, demo, explain, models, serve, sql
+from spark_incr.cli import dbt, demo, explain, inspect, models, serve, sql
 from spark_incr.cli.session import add_conf_option, session
 from spark_incr.cli.sql import without_plan
 from spark_incr.errors import IncrementalError
@@ -52,6 +51,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     for command in (sql, serve, models, explain, dbt, demo):
         command.add_commands(commands)
-    for inspecting in inspect_commands.add_commands(commands, session):
+    for inspecting in inspect.add_commands(commands, session):
         add_conf_option(inspecting)
     return parser

@@ -210,18 +210,8 @@ class _Relation:
 
 
 def _fields(schema: Schema) -> T.StructType:
-    return T.StructType([T.StructField(f.name, _nullable(f.type)) for f in schema])
-
-
-def _nullable(spark_type: T.DataType) -> T.DataType:
-    """The type with NULL allowed at every depth, as Spark reads it from files."""
-    if isinstance(spark_type, T.ArrayType):
-        return T.ArrayType(_nullable(spark_type.elementType))
-    if isinstance(spark_type, T.MapType):
-        return T.MapType(_nullable(spark_type.keyType), _nullable(spark_type.valueType))
-    if isinstance(spark_type, T.StructType):
-        return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in spark_type])
-    return spark_type
+    """The columns with NULL allowed at every depth, as Spark reads them from files."""
+    return T.StructType([T.StructField(f.name, f.type) for f in schema]).toNullable()
 
 
 def _plain(text: str) -> str:

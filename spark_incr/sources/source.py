@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from spark_incr.plan.types import arrow_schema, arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
-from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.bag import add_to_bag, bag_layout, find_departing
 from spark_incr.runtime.changes import (
-    WEIGHT,
     add,
     consolidate,
     empty,
@@ -28,7 +27,7 @@ from spark_incr.runtime.changes import (
     weights,
     with_weights,
 )
-from spark_incr.runtime.columns import arrays, single, values
+from spark_incr.runtime.columns import arrays, single
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.keys import group_rows
 from spark_incr.runtime.order import dense_ranks
@@ -94,17 +93,14 @@ class Source:
         leaving = np.flatnonzero(weight < 0)
         if not len(leaving):
             return Applied(change)
-        snapshot = self.rows.snapshot()
         wanted = change.take(leaving)
-        located = snapshot.find(wanted, self.rows.layout.hashes(wanted))
-        there = np.zeros(len(leaving), dtype=np.int64)
-        np.add.at(there, located.probe, values(snapshot.gather(located, [WEIGHT])[0]))
-        short = np.flatnonzero(there + weight[leaving] < 0)
+        left = find_departing(self.rows, wanted).left
+        short = np.flatnonzero(left < 0)
         if not len(short):
             return Applied(change)
         missing = [row_text(rows_of(wanted), int(at)) for at in short]
         weight = weight.copy()
-        weight[leaving[short]] = -there[short]
+        weight[leaving[short]] -= left[short]
         kept = np.flatnonzero(weight)
         return Applied(reweighted(change, weight).take(kept), missing)
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_incr.plan.nodes import Join, JoinKind, Node
-from spark_incr.plan.types import arrow_schema, contains_float
+from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import (
@@ -34,9 +34,8 @@ from spark_incr.runtime.changes import (
     with_weights,
 )
 from spark_incr.runtime.columns import Bools, Ints, arrays, from_values, single, validity, values
-from spark_incr.runtime.keys import Groups, canonical, group_rows
-
-_KEY = "__incr_key_{}"
+from spark_incr.runtime.keys import Groups, group_rows
+from spark_incr.runtime.lineage import Lineage
 
 
 class JoinOperator:
@@ -122,15 +121,10 @@ class Side:
     def __init__(self, node: Node, keys: Sequence[str], null_safe: Sequence[bool]) -> None:
         self.columns = list(node.names)
         self._keys = [key for key, safe in zip(keys, null_safe, strict=True) if not safe]
-        # A float key is looked up as Spark compares it; the row keeps the value as it is.
-        self._clean = {
-            key: _KEY.format(i) for i, key in enumerate(keys) if contains_float(node.type_of(key))
-        }
-        self.lineage = [self._clean.get(key, key) for key in keys]
-        schema = arrow_schema(node.schema)
-        for key, name in self._clean.items():
-            schema = schema.append(pa.field(name, schema.field(key).type))
-        self.bag = Arrangement(bag_layout(schema, tuple(self.lineage)))
+        self._lineage = Lineage(node, keys)
+        self.lineage = self._lineage.names
+        schema = self._lineage.extended(arrow_schema(node.schema))
+        self.bag = Arrangement(bag_layout(schema, self.lineage))
 
     def prepare(self, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The rows that can match, with their keys and consolidated if some leave, and those that cannot."""
@@ -139,8 +133,7 @@ class Side:
         if not keep.all():
             without = changes.filter(_mask(~keep))
             changes = changes.filter(_mask(keep))
-        for key, name in self._clean.items():
-            changes = changes.append_column(name, canonical(single(changes.column(key))))
+        changes = self._lineage.with_lineage(changes)
         if (weights(changes) < 0).any():
             changes = consolidate(changes)
         return changes, without

@@ -26,8 +26,8 @@ from spark_incr.runtime.changes import (
     reweighted,
     weights,
 )
-from spark_incr.runtime.columns import Ints, arrays
-from spark_incr.runtime.keys import group_rows
+from spark_incr.runtime.columns import Ints
+from spark_incr.runtime.lineage import touched_keys
 from spark_incr.runtime.order import row_order
 
 _SPARE = 1_000
@@ -47,12 +47,10 @@ class KeyedLimitOperator:
         changes = consolidate(changes)
         if changes.num_rows == 0:
             return empty(self.schema)
-        columns = arrays(changes, self._node.keys)
-        groups = group_rows(columns, changes.num_rows)
-        touched = [c.take(groups.first) for c in columns]
-        before = self._result(touched, groups.count)
+        touched, count = touched_keys(changes, self._node.keys)
+        before = self._result(touched, count)
         add_to_bag(self._rows, changes)
-        return consolidate(add([negate(before), self._result(touched, groups.count)]))
+        return consolidate(add([negate(before), self._result(touched, count)]))
 
     def _result(self, keys: list[pa.Array], count: int) -> pa.Table:
         snapshot = self._rows.snapshot()

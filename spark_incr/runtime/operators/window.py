@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_incr.plan.nodes import RELATION, SortKey, Window
-from spark_incr.plan.types import arrow_schema, contains_float
+from spark_incr.plan.types import arrow_schema
 from spark_incr.plan.window_functions import WindowCall, read_calls
 from spark_incr.plan.windows import window_query
 from spark_incr.runtime.arrangement import Arrangement
@@ -24,14 +24,12 @@ from spark_incr.runtime.changes import (
     inserted,
     weights,
 )
-from spark_incr.runtime.columns import Ints, arrays, single
+from spark_incr.runtime.columns import Ints, single
 from spark_incr.runtime.evaluation import Evaluator
-from spark_incr.runtime.keys import canonical, group_rows
+from spark_incr.runtime.lineage import Lineage, touched_keys
 from spark_incr.runtime.order import dense_ranks, row_order
 from spark_incr.runtime.window_kernels import Frames, evaluate
 from spark_incr.sql.dialect import print_sql
-
-_KEY = "__incr_key_{}"
 
 
 class WindowOperator:
@@ -44,34 +42,20 @@ class WindowOperator:
         self._evaluator = evaluator
         self._query = print_sql(window_query(node))
         self._names = list(node.input.names)
-        self._keys = node.keys
-        # Spark partitions -0.0 with 0.0 and NaN with NaN; rows keep their values as they are.
-        self._clean = {
-            key: _KEY.format(i)
-            for i, key in enumerate(node.keys)
-            if contains_float(node.input.type_of(key))
-        }
-        self._lineage = tuple(self._clean.get(key, key) for key in node.keys)
+        self._lineage = Lineage(node.input, node.keys)
         self._orders: dict[tuple[SortKey, ...], list[WindowCall]] = {}
         for call in calls:
             self._orders.setdefault(call.order, []).append(call)
-        kept = arrow_schema(node.input.schema)
-        for key, name in self._clean.items():
-            kept = kept.append(pa.field(name, kept.field(key).type))
-        self._rows = Arrangement(bag_layout(kept, self._lineage))
+        kept = self._lineage.extended(arrow_schema(node.input.schema))
+        self._rows = Arrangement(bag_layout(kept, self._lineage.names))
         self.arrangements = {"rows": self._rows}
 
     def apply(self, changes: pa.Table) -> pa.Table:
         """The change of the rows with their functions for a change of the rows."""
-        for key, name in self._clean.items():
-            changes = changes.append_column(name, canonical(single(changes.column(key))))
-        changes = consolidate(changes)
+        changes = consolidate(self._lineage.with_lineage(changes))
         if changes.num_rows == 0:
             return empty(self.schema)
-        columns = arrays(changes, self._lineage)
-        groups = group_rows(columns, changes.num_rows)
-        touched = [c.take(groups.first) for c in columns]
-        count = groups.count if self._keys else 1
+        touched, count = touched_keys(changes, self._lineage.names)
         before = self._evaluated(touched, count)
         add_to_bag(self._rows, changes)
         after = self._evaluated(touched, count)
