@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_incr.cli.session import CONFS, add_session_options, quiet_spark
+from spark_incr.cli.session import CONFS, add_session_options
 from spark_incr.errors import error
+from spark_incr.serve.questions import silence_spark
 from spark_incr.text_table import text_table
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def shared_engine(options: argparse.Namespace) -> Iterator[SharedEngine]:
     from spark_incr.progress import show_progress
     from spark_incr.serve.shared import SharedEngine
 
-    quiet_spark()
+    silence_spark()
     with tempfile.TemporaryDirectory(prefix="spark_incr_") as warehouse:
         confs = {**CONFS, "spark.sql.warehouse.dir": warehouse, **dict(options.conf)}
         shared = SharedEngine(Path(options.state), confs)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_incr.cli.models import bring_up_to_date, load_models
-from spark_incr.cli.session import CONFS, add_session_options, quiet_spark
+from spark_incr.cli.session import CONFS, add_session_options
 from spark_incr.cli.sql import read_script, run_statement
+from spark_incr.serve.questions import silence_spark
 from spark_incr.sql.split import split_statements
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     _listen(stop)
     with tempfile.TemporaryDirectory(prefix="spark_incr_") as warehouse:
         _log_to(log)
-        quiet_spark()
+        silence_spark()
         confs = {
             **CONFS,
             "spark.app.name": f"spark-incr serve {options.state}",

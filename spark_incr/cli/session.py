@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_incr.progress import show_progress
+from spark_incr.serve.questions import silence_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,14 +26,6 @@ CONFS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-
-
-def quiet_spark() -> None:
-    """Keep pyspark from logging the errors that a command shows itself, with their traces."""
-    from pyspark.logger import PySparkLogger
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).disabled = True
 
 
 def add_session_options(command: argparse.ArgumentParser) -> None:
@@ -56,7 +49,7 @@ def session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSessi
 
     import spark_incr
 
-    quiet_spark()
+    silence_spark()
     builder = SparkSession.builder
     for key, value in {**CONFS, **dict(confs)}.items():
         builder = builder.config(key, value)

@@ -183,8 +183,10 @@ def is_aggregate(node: exp.Expr) -> bool:
         name = node.name.lower()
         return name in _BY_NAME or name in OTHER_AGGREGATES or bool(node.meta.get(AGGREGATE))
     if isinstance(node, exp.Any):
-        # LIKE ANY (...) is read as the same node over a list of patterns.
-        return isinstance(node.this, exp.Paren)
+        # LIKE ANY (...) is read as the same node over patterns.
+        return isinstance(node.this, exp.Paren) and not isinstance(
+            node.parent, (exp.Like, exp.ILike)
+        )
     return isinstance(node, exp.AggFunc) or type(node) in _BY_CLASS
 
 

@@ -38,6 +38,9 @@ class Analyzer(Protocol):
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
 
+    def integer(self, expression: exp.Expr) -> int:
+        """The value of an expression over nothing that is a whole number."""
+
     def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
         """The type in which Spark compares values of two types."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from spark_incr.plan.environment import Environment
-from spark_incr.plan.generators import is_generator
+from spark_incr.plan.generators import is_generator, last_moment, time_window, window_time
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Filter, Node, column, conjuncts
 from spark_incr.plan.scope import Bound, Scope, resolve_column
@@ -66,6 +66,10 @@ def scalar(
             raise unsupported(node, "a window function")
         if is_generator(node):
             raise unsupported(node, "a generator function")
+        if time_window(node):
+            raise unsupported(node, f"{node.name.lower()}() outside SELECT and GROUP BY")
+        if (window := window_time(node)) is not None:
+            return last_moment(scalar(env, window, scope, aliases, known))
         return node
 
     return transformed(expression, change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from spark_incr.plan.nodes import RELATION, Generate, Node, column, columns_in
 from spark_incr.plan.types import Field
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spark_incr.plan.environment import Environment
 
 WEIGHT = "__incr_w"
+WINDOW, SESSION_WINDOW = "window", "session_window"
 NAMES = frozenset(
     """explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
     variant_explode variant_explode_outer""".split()
@@ -28,8 +29,33 @@ def is_generator(node: exp.Expr) -> bool:
     return isinstance(node, _CLASSES)
 
 
+def time_window(node: exp.Expr) -> str | None:
+    """Which window of time a node is a call of, if it is one: `window` or `session_window`."""
+    name = node.name.lower() if isinstance(node, exp.Anonymous) else ""
+    return name if name in (WINDOW, SESSION_WINDOW) else None
+
+
+def window_time(node: exp.Expr) -> exp.Expr | None:
+    """The window of time whose last moment a node asks for, if it does."""
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "window_time":
+        window: exp.Expr = node.expressions[0]
+        return window
+    return None
+
+
+def last_moment(window: exp.Expr) -> exp.Expr:
+    """window_time(); Spark itself tells it only of a column that it has just made."""
+    end = exp.Dot(this=exp.Paren(this=window), expression=exp.to_identifier("end", quoted=True))
+    moment = parse_one("INTERVAL '0.000001' SECOND", read="spark")
+    return exp.Paren(this=exp.Sub(this=end, expression=moment))
+
+
 def generator_query(node: Generate) -> exp.Select:
     """What a generator makes of the rows of `RELATION`, with their weights."""
+    if time_window(node.generator):
+        kept = [column(n) for n in node.names if n not in node.made]
+        made = exp.alias_(node.generator.copy(), node.made[0], quoted=True)
+        return exp.select(*kept, made, column(WEIGHT)).from_(exp.to_table(RELATION))
     lateral = exp.Lateral(
         this=node.generator.copy(),
         view=True,

@@ -233,7 +233,7 @@ class AggregateReader:
             replace(c, type=t, expression=None)
             for (_, c), t in zip(self.untyped, types, strict=True)
         )
-        if any(call.function == AFFECTED for call in calls):
+        if any(call.function == AFFECTED or _sums_intervals(call) for call in calls):
             calls = tuple(
                 replace(
                     call,
@@ -262,6 +262,12 @@ class AggregateReader:
     def _columns(self, expression: exp.Expr) -> tuple[str, ...]:
         """The columns that an expression reads, as inputs of the aggregate."""
         return tuple(self._input(column(n), n) for n in sorted(columns_in(expression)))
+
+
+def _sums_intervals(call: Call) -> bool:
+    """Whether a call has no monoid: Spark adds intervals up by rules of their own."""
+    intervals = (T.DayTimeIntervalType, T.YearMonthIntervalType)
+    return call.function in ("sum", "avg") and isinstance(call.type, intervals)
 
 
 def _without(aliases: Aliases, name: str) -> Aliases:

@@ -16,7 +16,7 @@ from spark_incr.plan.expressions import scalar
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Limit, SortKey, column
 from spark_incr.plan.scope import Bound, Scope, Visible, folded
-from spark_incr.plan.syntax import aggregate_call, transformed, unsupported
+from spark_incr.plan.syntax import aggregate_call, transformed
 
 Items = Sequence[tuple[str, exp.Expr]]
 
@@ -50,14 +50,14 @@ def _operand(expression: exp.Expr, alone: bool) -> exp.Expr:
 
 
 def _is_limited(query: exp.Expr) -> bool:
-    return any(_constant(query, name) is not None for name in ("limit", "offset"))
+    return any(_written(query, name) is not None for name in ("limit", "offset"))
 
 
-def limited(query: exp.Expr, built: Built, sort: Sequence[exp.Ordered]) -> Built:
+def limited(query: exp.Expr, built: Built, sort: Sequence[exp.Ordered], env: Environment) -> Built:
     """The first rows of a query, if it asks for those; its sort columns come last, unshown."""
-    limit, offset = _constant(query, "limit"), _constant(query, "offset")
-    if limit is None and offset is None:
+    if not _is_limited(query):
         return built
+    limit, offset = (_number(_written(query, name), env) for name in ("limit", "offset"))
     node = built.node
     columns = node.names[len(node.names) - len(sort) :]
     keys = tuple(
@@ -74,22 +74,22 @@ def limited_result(query: exp.Expr, built: Built, env: Environment) -> Built:
     items = list(zip(built.names, (column(n) for n in built.node.names), strict=True))
     sort = sort_items(query, [(name, Bound(this=c)) for name, c in items])
     if not sort:
-        return limited(query, built, [])
+        return limited(query, built, [], env)
     scope = Scope(tuple(Visible((), name, c.name) for name, c in items))
     columns: list[tuple[str, exp.Expr]] = [*items]
     columns += [(f"order_{i}", scalar(env, key, scope)) for i, (key, _) in enumerate(sort)]
     node = env.project(built.node, env.named(built.node, columns))
     names = (*built.names, *(f"order_{i}" for i in range(len(sort))))
-    return limited(query, Built(node, names), [by for _, by in sort])
+    return limited(query, Built(node, names), [by for _, by in sort], env)
 
 
-def _constant(query: exp.Expr, name: str) -> int | None:
+def _written(query: exp.Expr, name: str) -> exp.Expr | None:
     clause = query.args.get(name)
-    if clause is None:
-        return None
-    value = clause.expression.unnest()
-    if isinstance(value, exp.Var) and value.name.upper() == "ALL":
-        return None
-    if not (isinstance(value, exp.Literal) and not value.is_string):
-        raise unsupported(clause, f"{name.upper()} with anything but a number")
-    return int(value.this)
+    value: exp.Expr | None = None if clause is None else clause.expression.unnest()
+    return None if isinstance(value, exp.Var) and value.name.upper() == "ALL" else value
+
+
+def _number(value: exp.Expr | None, env: Environment) -> int | None:
+    if isinstance(value, exp.Literal) and value.is_int:
+        return int(value.this)
+    return None if value is None else env.analyzer.integer(value)

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from spark_incr.errors import error
+from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.environment import Built, Cte, Environment
-from spark_incr.plan.expressions import scalar, with_parts
+from spark_incr.plan.expressions import keep_where, scalar, subquery_value, with_parts
 from spark_incr.plan.generators import generate, is_generator
-from spark_incr.plan.joins import join_on
+from spark_incr.plan.joins import join_on, only
 from spark_incr.plan.nodes import Constant, Filter, Join, JoinKind, Node, Scan, Single, column
 from spark_incr.plan.pivot import pivoted
 from spark_incr.plan.recursion import build_recursion
 from spark_incr.plan.scope import Scope, Visible, column_aliases, folded
 from spark_incr.plan.subqueries import lateral
-from spark_incr.plan.syntax import refuse_clauses, unsupported, words
+from spark_incr.plan.syntax import outermost_subqueries, refuse_clauses, unsupported, words
 from spark_incr.plan.types import Field
 from spark_incr.sql.dialect import position_of, print_sql
 
@@ -46,6 +46,13 @@ def _relation(source: exp.Expr, env: Environment) -> Source:
     elif isinstance(source, exp.Table):
         refuse_clauses(source, {"this", "db", "catalog", "alias", "joins", "pivots"})
         node, scope = _table(source, env)
+    elif isinstance(source, exp.Subquery) and _is_relation(source.this):
+        refuse_clauses(source, {"this", "alias", "joins", "pivots"})
+        node, scope = _relation(source.this, env)
+        if source.alias:
+            shown = scope.star(None)
+            node = only(node, tuple(v.column for v in shown))
+            scope = _scope_of(source, Built(node, tuple(v.name for v in shown)), ())
     elif isinstance(source, exp.Subquery):
         refuse_clauses(source, {"this", "alias", "joins", "pivots"})
         built = env.query(source.this)
@@ -57,6 +64,13 @@ def _relation(source: exp.Expr, env: Environment) -> Source:
     for join in source.args.get("joins") or []:
         node, scope = _join((node, scope), join, env)
     return node, scope
+
+
+def _is_relation(inner: exp.Expr) -> bool:
+    """Whether what stands in parentheses is a relation or a join, and not a query."""
+    if isinstance(inner, exp.Subquery):
+        return bool(inner.alias or inner.args.get("joins")) or _is_relation(inner.this)
+    return isinstance(inner, exp.Table)
 
 
 def build_constant(query: exp.Expr, env: Environment) -> Built:
@@ -110,11 +124,30 @@ def _join(left: Source, join: exp.Join, env: Environment) -> Source:
     if using:
         return _join_using(left, right, using, kind, env)
     both = left[1] + right[1]
-    condition = None
-    if join.args.get("on") is not None:
-        condition = scalar(env, join.args["on"], both)
     scope = left[1] if kind.left_only else both
-    return _joined(left[0], right[0], [] if condition is None else [condition], kind, env), scope
+    condition = join.args.get("on")
+    if condition is None:
+        return _joined(left[0], right[0], [], kind, env), scope
+    if kind is JoinKind.INNER:
+        return keep_where(env, _joined(left[0], right[0], [], kind, env), condition, both), scope
+    columns = (*left[0].names, *(() if kind.left_only else right[0].names))
+    known: dict[int, exp.Expr] = {}
+    for subquery in outermost_subqueries(condition):
+        left, right, known[id(subquery)] = _beside(subquery, left, right, env)
+    resolved = scalar(env, condition, both, known=known)
+    return only(_joined(left[0], right[0], [resolved], kind, env), columns), scope
+
+
+def _beside(
+    subquery: exp.Expr, left: Source, right: Source, env: Environment
+) -> tuple[Source, Source, exp.Expr]:
+    """A subquery of an outer join's condition as a column of the side whose columns it reads."""
+    try:
+        node, value = subquery_value(env, right[0], subquery, right[1])
+        return left, (node, right[1]), value
+    except IncrementalError:
+        node, value = subquery_value(env, left[0], subquery, left[1])
+        return (node, left[1]), right, value
 
 
 def _joined(
@@ -137,18 +170,18 @@ def _lateral_join(left: Source, join: exp.Join, kind: JoinKind, env: Environment
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
         raise unsupported(source, f"{kind.value.upper()} JOIN with LATERAL")
     condition = join.args.get("on")
-    if is_generator(source.this):
-        if condition is not None and not (
-            isinstance(condition, exp.Boolean) and condition.this is True
-        ):
-            raise unsupported(condition, "a condition on a generator function")
+    generates = is_generator(source.this)
+    if generates and (condition is None or condition == exp.true()):
         return _generated(left, source, kind is JoinKind.LEFT, env)
-    if not isinstance(source.this, exp.Subquery):
-        raise unsupported(source, "this LATERAL relation")
     inside = env.inside(scope, node.schema)
-    built = inside.query(source.this)
-    both = scope + _scope_of(source, built, ())
-    inner = built.node
+    if generates:
+        inner, added = _generated((Single(()), Scope()), source, False, inside)
+    elif isinstance(source.this, exp.Subquery):
+        built = inside.query(source.this)
+        inner, added = built.node, _scope_of(source, built, ())
+    else:
+        raise unsupported(source, "this LATERAL relation")
+    both = scope + added
     if condition is not None:
         inner = Filter(inner.schema, inner, scalar(inside, condition, both))
     return lateral(node, inner, kind, env.context), both

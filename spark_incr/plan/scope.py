@@ -27,14 +27,15 @@ class Bound(exp.Expression):
 class Visible:
     """A column that a query may name.
 
-    `starred` columns are what `*` stands for; a column that USING has merged into another is not
-    starred and can be named only with its qualifier.
+    `starred` columns are what `*` stands for, `bare` ones can be named without their qualifier; a
+    column that USING has merged into another is neither.
     """
 
     qualifier: tuple[str, ...]
     name: str
     column: str
     starred: bool = True
+    bare: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,16 @@ class Scope:
             c
             for c in self.columns
             if folded(c.name) == folded(name)
-            and (_qualifies(qualifier, c.qualifier) if qualifier else c.starred)
+            and (_qualifies(qualifier, c.qualifier) if qualifier else c.bare)
         ]
 
     def hide(self, columns: set[str]) -> Scope:
         """The scope where these columns are reachable by qualifier only."""
         return Scope(
-            tuple(replace(c, starred=False) if c.column in columns else c for c in self.columns)
+            tuple(
+                replace(c, starred=False, bare=False) if c.column in columns else c
+                for c in self.columns
+            )
         )
 
 

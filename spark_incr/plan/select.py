@@ -37,6 +37,7 @@ from spark_incr.plan.syntax import (
     transformed,
     unsupported,
 )
+from spark_incr.plan.time_windows import with_time_window
 from spark_incr.plan.windows import with_windows
 
 Items = list[tuple[str, exp.Expr]]
@@ -59,6 +60,7 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     if select.args.get("where"):
         node = keep_where(env, node, select.args["where"].this, scope)
     items = _expand_stars(select.expressions, scope, node, env)
+    select, items, node, scope = _in_time_windows(select, items, node, scope, env)
     sort = sort_items(select, items)
     qualify = select.args.get("qualify")
     hidden = [(_QUALIFY, _qualified(qualify.this, items, scope))] if qualify else []
@@ -76,7 +78,27 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         if select.args["distinct"].args.get("on"):
             raise unsupported(select, "DISTINCT ON")
         built = Built(Aggregate(built.node.schema, built.node, built.node.names, ()), built.names)
-    return limited(select, built, [by for _, by in sort])
+    return limited(select, built, [by for _, by in sort], env)
+
+
+def _in_time_windows(
+    select: exp.Select, items: Items, node: Node, scope: Scope, env: Environment
+) -> tuple[exp.Select, Items, Node, Scope]:
+    """The SELECT over rows in the window of time that it asks for, if it does."""
+    names = ("group", "having", "order", "qualify")
+    clauses = [select.args[name] for name in names if select.args.get(name)]
+    group = select.args.get("group")
+    keys: list[exp.Expr] = []
+    if group is not None and sets_of(group) is None:
+        keys = [_selected(e, items, scope) for e in _group_items(group, items)]
+    node, scope, replaced = with_time_window(
+        [*(e for _, e in items), *clauses], keys, node, scope, env
+    )
+    shallow = exp.Select(**select.args)
+    for name in names:
+        if select.args.get(name):
+            shallow.set(name, replaced(select.args[name]))
+    return shallow, [(name, replaced(e)) for name, e in items], node, scope
 
 
 def _with_named_windows(select: exp.Select) -> exp.Select:
@@ -248,12 +270,12 @@ def _starred(item: exp.Expr, star: exp.Star, scope: Scope, node: Node, env: Envi
     qualifier = None
     if isinstance(item, exp.Column):
         qualifier = tuple(part.name for part in item.parts[:-1])
+    found = scope.star(qualifier)
     left_out = {
-        resolve_column(c, scope, {}).name
+        resolve_column(c, Scope(tuple(found)), {}).name
         for c in star.args.get("except_") or []
         if isinstance(c, exp.Column)
     }
-    found = scope.star(qualifier)
     if not found and qualifier:
         path = exp.column(*reversed([exp.to_identifier(p, quoted=True) for p in qualifier]))
         struct = scalar(env, path, scope)

@@ -123,6 +123,8 @@ def _with_constants(expression: exp.Expr, schema: Schema, evaluator: Evaluator) 
     constants: dict[exp.Expr, str] = {}
 
     def named(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Lambda):
+            return node.copy()  # what reads its parameters is not constant
         if not isinstance(node, _FOLDED) or columns_in(node) or node.find(exp.Lambda):
             return node
         return column(constants.setdefault(node, f"__incr_constant_{len(constants)}"))

@@ -27,6 +27,7 @@ from spark_incr.plan.context import SessionFunction
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
+from spark_incr.serve.questions import unlogged
 from spark_incr.sql.dialect import print_sql, quoted
 
 # What a query means depends on these; a view keeps those of its creation.
@@ -99,7 +100,7 @@ class SparkAnalysis:
         if not texts:
             return []
         try:
-            with self._as_created():
+            with unlogged(), self._as_created():
                 frame = self._empty(schema).selectExpr(
                     *(f"{t} AS c{i}" for i, t in enumerate(texts))
                 )
@@ -134,6 +135,12 @@ class SparkAnalysis:
             frame = self.spark.sql(" UNION ALL ".join(selects))
             self.memory[question] = frame.schema.fields[0].dataType.json()
         return _known(self.memory[question])
+
+    def integer(self, expression: exp.Expr) -> int:
+        question = f"VALUE OF {print_sql(expression)}"
+        if question not in self.memory:
+            self.memory[question] = str(single(self.run(f"SELECT {print_sql(expression)}")[0])[0])
+        return int(self.memory[question])
 
     def generated(self, schema: Schema, generator: exp.Expr) -> Schema:
         question = f"{print_sql(generator)} GENERATES OVER {_columns_text(schema)}"
@@ -178,7 +185,8 @@ class SparkAnalysis:
 
     def _analyzed(self, text: str) -> Any:
         try:
-            frame: Any = self.spark.sql(text)
+            with unlogged():
+                frame: Any = self.spark.sql(text)
         except PySparkException:
             return None
         return frame._jdf.queryExecution().analyzed()
@@ -198,7 +206,8 @@ class SparkAnalysis:
         plans that hold one are compared as text without the numbers, and relation by relation.
         """
         try:
-            one, two = (self._simplified(self.spark.sql(t)) for t in (text, other))
+            with unlogged():
+                one, two = (self._simplified(self.spark.sql(t)) for t in (text, other))
         except PySparkException:
             return False
         if one.sameResult(two):
@@ -245,7 +254,8 @@ class SparkAnalysis:
 
     def constants(self, expressions: Sequence[exp.Expr]) -> list[pa.Scalar] | None:
         try:
-            row = self.run("SELECT " + ", ".join(print_sql(e) for e in expressions))
+            with unlogged():
+                row = self.run("SELECT " + ", ".join(print_sql(e) for e in expressions))
         except PySparkException:
             return None
         return [single(column)[0] for column in row.columns]

@@ -19,6 +19,7 @@ from spark_incr.plan.types import Field, Schema, arrow_schema
 from spark_incr.runtime.changes import inserted
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import hash_columns
+from spark_incr.serve.questions import unlogged
 from spark_incr.sql.dialect import quoted
 from spark_incr.sql.names import quote_name
 
@@ -28,7 +29,8 @@ GONE = "gone"
 def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
     """The columns of a table that Spark knows."""
     try:
-        fields = spark.table(".".join(quoted(part) for part in parts)).schema.fields
+        with unlogged():
+            fields = spark.table(".".join(quoted(part) for part in parts)).schema.fields
     except PySparkException:
         return None
     return tuple(Field(f.name, f.dataType) for f in fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import sqlglot
@@ -12,7 +12,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_incr.errors import Position, error
 
@@ -39,13 +39,27 @@ _TYPED = frozenset(
 )
 _PLAIN = frozenset(
     """approx_percentile percentile percentile_approx listagg string_agg argmax argmin arg_max arg_min
-    char chr decode initcap json_object json_objectagg json_table match normalize openjson overlay
+    char chr decode initcap json_object json_objectagg json_table match normalize openjson
     weight_string xmlelement xmltable gap_fill""".split()
 )
 # Functions that share a node with another name, and are printed under the one that was written.
 _ALIASES = frozenset(
     """nvl ifnull substr pow ceiling signum var_samp array_agg char_length character_length len""".split()
 )
+
+
+# Functions whose first operand of three is a unit, which is no column.
+_WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPDIFF", "DATEADD", "DATE_DIFF", "TIMEDIFF")
+
+
+def _build_with_unit(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    def build(operands: list[exp.Expr]) -> exp.Expr:
+        unit, *rest = operands
+        if len(rest) == 2 and isinstance(unit, exp.Column) and len(unit.parts) == 1:
+            operands = [exp.var(unit.name), *rest]
+        return exp.Anonymous(this=name, expressions=operands)
+
+    return build
 
 
 class SparkText(Spark):
@@ -75,11 +89,25 @@ class SparkText(Spark):
             for name, parser in SparkParser.FUNCTION_PARSERS.items()
             if name.lower() not in _PLAIN
         }
-        FUNCTIONS = {  # noqa: RUF012, as sqlglot declares it
+        FUNCTIONS = {
             name: builder
             for name, builder in SparkParser.FUNCTIONS.items()
             if name.lower() in _TYPED | _ALIASES
-        }
+        } | {name: _build_with_unit(name) for name in _WITH_UNIT}
+        # `v:path` is a part of a VARIANT.
+        COLON_IS_VARIANT_EXTRACT = True
+        COLON_CHAIN_IS_SINGLE_EXTRACT = False
+
+        def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+            """`window` is a word of its own only where it names a window; else it is a name."""
+            for place, token in enumerate(raw_tokens):
+                following = [t.token_type for t in raw_tokens[place + 2 : place + 4]]
+                if token.token_type == TokenType.WINDOW and following != [
+                    TokenType.ALIAS,
+                    TokenType.L_PAREN,
+                ]:
+                    token.token_type = TokenType.VAR
+            return super().parse(raw_tokens, sql)
 
         def _parse_join(
             self,
@@ -107,6 +135,13 @@ class SparkText(Spark):
         def _parse_pivot_aggregation(self) -> exp.Expr | None:
             """What is aggregated may be an expression over aggregates."""
             return self._parse_alias(self._parse_disjunction())
+
+        def _parse_interval(  # type: ignore[override]  # parentheses are an expression, too
+            self, require_interval: bool = True, parse_function_unit: bool = True
+        ) -> exp.Expr | None:
+            """An interval of several units is one operand."""
+            result = super()._parse_interval(require_interval, parse_function_unit)
+            return exp.Paren(this=result) if isinstance(result, exp.Add) else result
 
         def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
             result = super()._parse_is(this)
@@ -139,7 +174,7 @@ class SparkText(Spark):
         TRANSFORMS = {  # noqa: RUF012, as sqlglot declares it
             kind: transform
             for kind, transform in SparkGenerator.TRANSFORMS.items()
-            if kind is not exp.Select
+            if kind not in (exp.Select, exp.JSONExtract)
         }
 
         def sql(
@@ -156,6 +191,17 @@ class SparkText(Spark):
                     ]
                     return f"{name}({', '.join(super().sql(o) for o in operands)})"
             return super().sql(expression, key, comment)
+
+        def jsonextract_sql(self, expression: exp.JSONExtract) -> str:
+            """A part of a VARIANT: `v:a.b[0]`."""
+            path = ""
+            for part in expression.expression.expressions[1:]:
+                if isinstance(part, exp.JSONPathSubscript):
+                    path += f"[{part.this}]"
+                else:
+                    path += "." * bool(path)
+                    path += quoted(part.name) if part.args.get("quoted") else part.name
+            return f"{self.sql(expression, 'this')}:{path}"
 
         def tablealias_sql(self, expression: exp.TableAlias) -> str:
             level = expression.meta.get(_LEVEL)
@@ -196,7 +242,10 @@ def parse_query(text: str) -> exp.Query:
         first = failure.errors[0] if failure.errors else {}
         place = Position(int(first["line"]), int(first["col"])) if first.get("line") else None
         raise error(
-            "INCR_SYNTAX", what=str(first.get("description", failure)), position=place
+            "INCR_SYNTAX",
+            what=str(first.get("description", failure)),
+            hint="If a name is a keyword, write it in back quotes.",
+            position=place,
         ) from None
     except TokenError as failure:
         raise error("INCR_SYNTAX", what=str(failure)) from None
