@@ -39,13 +39,13 @@ from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.operators.affected import RederiveOperator
 from spark_incr.runtime.operators.aggregate import AggregateOperator
 from spark_incr.runtime.operators.folded_join import FoldedJoinOperator
+from spark_incr.runtime.operators.generate import GenerateOperator
 from spark_incr.runtime.operators.join import JoinOperator
 from spark_incr.runtime.operators.limit import KeyedLimitOperator, LimitOperator
 from spark_incr.runtime.operators.linear import (
     AtMostOneOperator,
     ConstantOperator,
     FilterOperator,
-    GenerateOperator,
     ProjectOperator,
     RepeatOperator,
     ScanOperator,

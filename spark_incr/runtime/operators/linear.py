@@ -9,13 +9,10 @@ import pyarrow as pa
 import pyspark.sql.types as T
 
 from spark_incr.errors import error
-from spark_incr.plan.generators import generator_query
 from spark_incr.plan.nodes import (
-    RELATION,
     AtMostOne,
     Constant,
     Filter,
-    Generate,
     Project,
     Repeat,
     Scan,
@@ -34,7 +31,6 @@ from spark_incr.runtime.changes import (
 )
 from spark_incr.runtime.columns import from_values, single, validity, values
 from spark_incr.runtime.evaluation import Evaluator, compile_columns
-from spark_incr.sql.dialect import print_sql
 
 
 class ScanOperator:
@@ -120,21 +116,6 @@ class AtMostOneOperator:
         if (several if valid is None else several & valid).any():
             raise error("SCALAR_SUBQUERY_TOO_MANY_ROWS")
         return changes
-
-
-class GenerateOperator:
-    """g(Δ): the rows that each row generates, with its weight; Spark generates them."""
-
-    def __init__(self, node: Generate, evaluator: Evaluator) -> None:
-        self.schema = arrow_schema(node.schema)
-        self.arrangements: dict[str, Arrangement] = {}
-        self._query = print_sql(generator_query(node))
-        self.by_spark = (node.generator,)
-        self._evaluator = evaluator
-
-    def apply(self, changes: pa.Table) -> pa.Table:
-        weighted = self.schema.append(pa.field(WEIGHT, pa.int64()))
-        return self._evaluator.query_rows(self._query, {RELATION: changes}, weighted)
 
 
 class UnionOperator:
