@@ -33,6 +33,7 @@ from spark_incr.sources.source import Source
 from spark_incr.sources.static import read_static, static_fingerprint, static_schema
 from spark_incr.sql.names import join_name, name_parts, without_default
 from spark_incr.sql.statements import CreateView
+from spark_incr.statistics import count_distinct, count_rows
 from spark_incr.versions import REBUILT, WHOLE
 
 if TYPE_CHECKING:
@@ -46,7 +47,14 @@ CHUNK_ROWS = 1_000_000
 
 def compile_view(engine: Engine, statement: CreateView) -> tuple[Compiled, SparkAnalysis]:
     """The plan of a view that may be created."""
-    analysis = SparkAnalysis(engine.spark)
+
+    def counted(name: str, column: str | None) -> int:
+        relation = engine.find(name)
+        if relation is None:
+            return 0
+        return count_rows(relation) if column is None else count_distinct(relation, column)
+
+    analysis = SparkAnalysis(engine.spark, counted=counted)
     names = tuple(column.name for column in statement.columns)
     return compile_query(statement.query_text, names, engine, analysis), analysis
 

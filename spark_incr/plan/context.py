@@ -24,7 +24,7 @@ class SessionFunction:
 
 
 class Analyzer(Protocol):
-    """What only Spark knows."""
+    """What only Spark knows, and what the relations hold."""
 
     def session_function(self, name: str, arguments: int) -> SessionFunction | None:
         """What a name means if it is a function of the session and not Spark's own."""
@@ -46,6 +46,12 @@ class Analyzer(Protocol):
 
     def union_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
         """The type of a column in the union of two relations."""
+
+    def rows(self, relation: str) -> int:
+        """About how many rows a relation held when the view was made; 0 if that is not known."""
+
+    def distinct(self, relation: str, column: str) -> int:
+        """About how many values a column of a relation had then."""
 
 
 @dataclass(frozen=True)

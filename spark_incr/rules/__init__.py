@@ -9,10 +9,13 @@ from spark_incr.rules.logical.factor_conditions import factor_conditions
 from spark_incr.rules.logical.find_join_keys import find_join_keys
 from spark_incr.rules.logical.merge_projects import merge_projects
 from spark_incr.rules.logical.merge_windows import merge_windows
+from spark_incr.rules.logical.order_joins import order_joins
 from spark_incr.rules.logical.prune_columns import prune_columns
 from spark_incr.rules.logical.push_filters import push_filters
 
 PACKS: tuple[Pack, ...] = (
+    # Joins are put in order while their conditions are still above all of them.
+    Pack("joins", (order_joins,), once=True),
     # Conditions have to be next to their join before they can become its keys.
     Pack("filters", (factor_conditions, push_filters, find_join_keys)),
     # Windows have to be next to each other, which pruning ends.

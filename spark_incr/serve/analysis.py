@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cached_property
@@ -37,15 +37,20 @@ _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
 
 class SparkAnalysis:
-    """Answers of one session; `memory` maps questions to types as JSON."""
+    """Answers of one session; `memory` maps questions to types as JSON.
+
+    `counted` tells the rows of a relation, or the distinct values of one of its columns.
+    """
 
     def __init__(
         self,
         spark: SparkSession,
         memory: Mapping[str, str] | None = None,
         confs: Mapping[str, str] | None = None,
+        counted: Callable[[str, str | None], int] = lambda relation, column: 0,
     ) -> None:
         self.spark = spark
+        self._counted = counted
         self.memory: dict[str, str] = dict(memory or {})
         self.confs = dict(confs or {key: str(spark.conf.get(key)) for key in _CONFS})
         self.settings = Settings(
@@ -151,6 +156,17 @@ class SparkAnalysis:
         known = _known(self.memory[question])
         assert isinstance(known, T.StructType)
         return tuple(Field(f.name, f.dataType) for f in known.fields)
+
+    def rows(self, relation: str) -> int:
+        return self._count(f"ROWS OF {relation}", relation, None)
+
+    def distinct(self, relation: str, column: str) -> int:
+        return self._count(f"VALUES OF {column} IN {relation}", relation, column)
+
+    def _count(self, question: str, relation: str, column: str | None) -> int:
+        if question not in self.memory:
+            self.memory[question] = str(self._counted(relation, column))
+        return int(self.memory[question])
 
     # Functions
 

@@ -60,8 +60,8 @@ def push_filters(node: Node, context: Context) -> Node:
     if isinstance(below, Repeat):
         return below.with_inputs((filtered(below.input, parts),))
     if isinstance(below, Join):
-        left = _reading(parts, below.left) if below.kind in _KEEPS_LEFT else []
-        right = _reading(parts, below.right) if below.kind is JoinKind.INNER else []
+        left = reading(parts, below.left) if below.kind in _KEEPS_LEFT else []
+        right = reading(parts, below.right) if below.kind is JoinKind.INNER else []
         rest = [p for p in parts if p not in left and p not in right]
         if left or right:
             joined = below.with_inputs((filtered(below.left, left), filtered(below.right, right)))
@@ -72,14 +72,14 @@ def push_filters(node: Node, context: Context) -> Node:
             rest = [p for p in parts if p not in keys]
             return filtered(below.with_inputs((filtered(below.input, keys),)), rest)
     if isinstance(below, Generate):
-        early = _reading(parts, below.input)
+        early = reading(parts, below.input)
         if early:
             rest = [p for p in parts if p not in early]
             return filtered(below.with_inputs((filtered(below.input, early),)), rest)
     return node
 
 
-def _reading(parts: Sequence[exp.Expr], node: Node) -> list[exp.Expr]:
+def reading(parts: Sequence[exp.Expr], node: Node) -> list[exp.Expr]:
     """The conditions that read columns of a node and nothing else."""
     return [p for p in parts if columns_in(p) and columns_in(p) <= set(node.names)]
 
