@@ -21,8 +21,9 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@
 
+# Two workers, each with a Spark of its own; the tests of a file stay together and share their fixtures.
 test: setup
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ from spark_incr.rules.incremental.maintain_aggregates import maintain_aggregates
 from spark_incr.rules.incremental.maintain_windows import maintain_windows
 from spark_incr.rules.logical.factor_conditions import factor_conditions
 from spark_incr.rules.logical.find_join_keys import find_join_keys
+from spark_incr.rules.logical.merge_filters import merge_filters
 from spark_incr.rules.logical.merge_projects import merge_projects
 from spark_incr.rules.logical.merge_windows import merge_windows
 from spark_incr.rules.logical.order_joins import order_joins
@@ -14,10 +15,10 @@ from spark_incr.rules.logical.prune_columns import prune_columns
 from spark_incr.rules.logical.push_filters import push_filters
 
 PACKS: tuple[Pack, ...] = (
-    # Joins are put in order while their conditions are still above all of them.
-    Pack("joins", (order_joins,), once=True),
+    # Joins are put in order while their conditions are together above all of them.
+    Pack("joins", (merge_filters, order_joins), once=True),
     # Conditions have to be next to their join before they can become its keys.
-    Pack("filters", (factor_conditions, push_filters, find_join_keys)),
+    Pack("filters", (merge_filters, factor_conditions, push_filters, find_join_keys)),
     # Windows have to be next to each other, which pruning ends.
     Pack("windows", (merge_windows,)),
     Pack("columns", (prune_columns, merge_projects)),

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import Filter, Node, conjuncts
-from spark_incr.rules.logical.push_filters import filtered
+from spark_incr.rules.logical.merge_filters import filtered
 
 
 def factor_conditions(node: Node, context: Context) -> Node:

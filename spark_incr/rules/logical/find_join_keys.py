@@ -8,7 +8,7 @@ from __future__ import annotations
 from spark_incr.plan.context import Context
 from spark_incr.plan.joins import equality, keyed_join, only
 from spark_incr.plan.nodes import Filter, Join, JoinKind, Node, column, conjuncts
-from spark_incr.rules.logical.push_filters import filtered
+from spark_incr.rules.logical.merge_filters import filtered
 
 
 def find_join_keys(node: Node, context: Context) -> Node:

@@ -31,7 +31,8 @@ from spark_incr.plan.nodes import (
     columns_in,
     conjuncts,
 )
-from spark_incr.rules.logical.push_filters import filtered, reading
+from spark_incr.rules.logical.merge_filters import filtered
+from spark_incr.rules.logical.push_filters import reading
 
 Choice = Callable[[list[int], list[int]], int]
 
@@ -46,7 +47,7 @@ def order_joins(node: Node, context: Context) -> Node:
         return node
     graph = _Graph.of(leaves, conditions, context.analyzer)
     order = graph.order()
-    if order == list(range(len(leaves))):
+    if order == list(range(len(leaves))) and graph.shares_as_written(conditions):
         return node
     result = leaves[order[0]]
     for number in order[1:]:
@@ -115,6 +116,15 @@ class _Graph:
             pairs = zip([ordered[0]] * len(ordered[1:]), ordered[1:], strict=True)
             result += [exp.EQ(this=column(a), expression=column(b)) for a, b in pairs]
         return result
+
+    def shares_as_written(self, conditions: Sequence[exp.Expr]) -> bool:
+        """Whether each relation that shares a key with those before it does so in writing."""
+        for number, leaf in enumerate(self.filtered):
+            before = {name for other in self.filtered[:number] for name in other.names}
+            written = any(equality(c, before, set(leaf.names)) for c in conditions)
+            if self._pairs(range(number), number) and not written:
+                return False
+        return True
 
     def order(self) -> list[int]:
         """The relations in the order in which they are joined; as written, if none is better."""

@@ -35,6 +35,7 @@ from spark_incr.plan.nodes import (
     conjuncts,
     substitute,
 )
+from spark_incr.rules.logical.merge_filters import filtered
 
 # Where the rows of the left side decide which rows there are, a filter of them may come first.
 _KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
@@ -45,8 +46,6 @@ def push_filters(node: Node, context: Context) -> Node:
         return node
     below = node.input
     parts = conjuncts(node.condition)
-    if isinstance(below, Filter):
-        return filtered(below.input, [*conjuncts(below.condition), *parts])
     if isinstance(below, Project):
         values = dict(zip(below.names, below.expressions, strict=True))
         moved = [substitute(part, values) for part in parts]
@@ -82,17 +81,3 @@ def push_filters(node: Node, context: Context) -> Node:
 def reading(parts: Sequence[exp.Expr], node: Node) -> list[exp.Expr]:
     """The conditions that read columns of a node and nothing else."""
     return [p for p in parts if columns_in(p) and columns_in(p) <= set(node.names)]
-
-
-def filtered(node: Node, conditions: Sequence[exp.Expr]) -> Node:
-    """The rows of a node for which all conditions hold."""
-    if not conditions:
-        return node
-    condition = conditions[0]
-    for part in conditions[1:]:
-        condition = exp.And(this=_operand(condition), expression=_operand(part))
-    return Filter(node.schema, node, condition)
-
-
-def _operand(condition: exp.Expr) -> exp.Expr:
-    return exp.Paren(this=condition) if isinstance(condition, exp.Or) else condition
