@@ -119,7 +119,7 @@ def consolidated(schema: Schema, changes: str, conditions: Sequence[exp.Expr]) -
     if conditions:
         query = query.where(*conditions)
     if schema:
-        query = query.group_by(*columns([f.name for f in schema]), *_texts(floats))
+        query = query.group_by(*columns([f.name for f in schema]), *texts_of(floats))
     return query
 
 
@@ -131,7 +131,7 @@ def merged_bag(state: str, schema: Schema, delta: exp.Expr, exact: bool = True) 
     names = [f.name for f in schema]
     floats = [f.name for f in schema if exact and contains_float(f.type)]
     matches = [same([name], "s", "d") for name in names]
-    for here, there in zip(_texts(floats, "s"), _texts(floats, "d"), strict=True):
+    for here, there in zip(texts_of(floats, "s"), texts_of(floats, "d"), strict=True):
         matches.append(exp.NullSafeEQ(this=here, expression=there))
     weight = parse(f"COALESCE(s.{WEIGHT}, 0) + COALESCE(d.{WEIGHT}, 0)")
     items = [*(either(name) for name in names), named(weight, WEIGHT)]
@@ -158,5 +158,6 @@ def either(name: str) -> exp.Expr:
     return exp.alias_(exp.Coalesce(this=here, expressions=[there]), name, quoted=True)
 
 
-def _texts(names: Sequence[str], side: str | None = None) -> list[exp.Expr]:
+def texts_of(names: Sequence[str], side: str | None = None) -> list[exp.Expr]:
+    """Columns as texts, which tell -0.0 from 0.0."""
     return [exp.cast(column, "string") for column in columns(names, side)]

@@ -71,6 +71,8 @@ def _expressions(node: Node) -> tuple[exp.Expr, ...]:
         return (node.condition,)
     if isinstance(node, Generate):
         return (node.generator,)
+    if isinstance(node, Join):
+        return () if node.where is None else (node.where,)
     return tuple(w for _, w in node.functions) if isinstance(node, Window) else ()
 
 
@@ -199,6 +201,11 @@ def _over_nothing(function: str) -> exp.Expr:
 
 def _pull_join(node: Join, context: Context) -> Pulled | None:
     if node.kind is JoinKind.FULL or (node.kind is not JoinKind.INNER and free_columns(node.right)):
+        return None
+    if node.where is not None and not columns_in(node.where) <= {
+        *node.left.names,
+        *node.right.names,
+    }:
         return None
     left, right = pull_up(node.left, context), pull_up(node.right, context)
     if left is None or right is None or left.defaults is not None or right.defaults is not None:
@@ -336,6 +343,9 @@ def _with_nothing(values: Node, node: Aggregate, grouped: Aggregate, context: Co
 
 
 def _push_join(values: Node, renamed: dict[str, str], node: Join, context: Context) -> Node:
+    if node.where is not None:
+        outer = {name: column(fresh) for name, fresh in renamed.items()}
+        node = replace(node, where=substitute(node.where, dict(outer)))
     left_free = bool(free_columns(node.left) & renamed.keys())
     right_free = bool(free_columns(node.right) & renamed.keys())
     if not right_free:
@@ -360,5 +370,5 @@ def _push_join(values: Node, renamed: dict[str, str], node: Join, context: Conte
             for (a, b), safe in zip(node.keys, node.null_safe, strict=True)
         ),
     ]
-    joined = keyed_join(left, right, list(pairs), node.kind, context)
-    return only(joined, (*values.names, *node.names))
+    joined = keyed_join(left, right, list(pairs), node.kind, context, node.exact)
+    return only(replace(joined, where=node.where), (*values.names, *node.names))

@@ -171,7 +171,8 @@ def _inner(env: Environment, node: Node, scope: Scope, query: exp.Expr) -> Node:
 def keep_where(env: Environment, node: Node, condition: exp.Expr, scope: Scope) -> Node:
     """The rows for which a condition is true."""
     names = node.names
-    for part in conjuncts(condition):
+    # What reads the rows alone leaves fewer of them to compare with subqueries.
+    for part in sorted(conjuncts(condition), key=lambda part: bool(outermost_subqueries(part))):
         negated = isinstance(part, exp.Not)
         inner = part.this.unnest() if negated else part
         if outermost_subqueries(part):

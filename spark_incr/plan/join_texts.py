@@ -28,15 +28,17 @@ from spark_incr.plan.change_texts import (
     parse,
     relation,
     select,
+    texts_of,
 )
 from spark_incr.plan.nodes import Join, JoinKind, Node
-from spark_incr.plan.types import Schema, type_text
+from spark_incr.plan.types import Schema, contains_float, type_text
 
 
 def join_texts(node: Join, name: str, left: str, right: str) -> StageTexts:
     """The texts of a join over the changes of its sides."""
-    here = _Side(node.left, f"{name}_left", left, [a for a, _ in node.keys], node.null_safe)
-    there = _Side(node.right, f"{name}_right", right, [b for _, b in node.keys], node.null_safe)
+    how = node.null_safe, node.exact
+    here = _Side(node.left, f"{name}_left", left, [a for a, _ in node.keys], *how)
+    there = _Side(node.right, f"{name}_right", right, [b for _, b in node.keys], *how)
     states = tuple(bag_state(side.state, side.node.schema) for side in (here, there))
     pairs = exp.union(
         _pairs(here, there, left, there.state),
@@ -88,6 +90,7 @@ class _Side:
     changes: str
     keys: Sequence[str]
     null_safe: Sequence[bool]
+    exact: bool
 
     @property
     def needs_key(self) -> list[str]:
@@ -102,12 +105,20 @@ class _Side:
     def matches(self, other: _Side, own: str, others: str) -> exp.Expr:
         """Whether a row of this side matches one of the other."""
         pairs = zip(columns(self.keys, own), columns(other.keys, others), strict=True)
-        return all_of(
-            [
-                (exp.NullSafeEQ if safe else exp.EQ)(this=a, expression=b)
-                for (a, b), safe in zip(pairs, self.null_safe, strict=True)
-            ]
-        )
+        equal: list[exp.Expr] = [
+            (exp.NullSafeEQ if safe else exp.EQ)(this=a, expression=b)
+            for (a, b), safe in zip(pairs, self.null_safe, strict=True)
+        ]
+        floats = [
+            place
+            for place, key in enumerate(self.keys)
+            if self.exact and contains_float(self.node.type_of(key))
+        ]
+        mine = texts_of([self.keys[place] for place in floats], own)
+        theirs = texts_of([other.keys[place] for place in floats], others)
+        for a, b in zip(mine, theirs, strict=True):
+            equal.append(exp.NullSafeEQ(this=a, expression=b))
+        return all_of(equal)
 
     def batch_keys(self, left: _Side) -> exp.Select:
         """The keys of this side in the batch, under the names of the left side."""

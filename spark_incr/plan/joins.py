@@ -2,39 +2,28 @@
 
 A condition that reads one side is no key: of the side that may be dropped it is a filter, of the
 side that is kept it is a key that is NULL, and so matches nothing, where it does not hold.
-
-Let p be what reads both sides and is no equality. With L' the distinct rows of L and c(l) how often
-each occurs, M = σp(L' ⋈ R'), δ the distinct rows, and ρ the repetition of rows,
-
-    L ⋉ R = ρc(δ πL'(M))                L ▷ R = ρc(L') ⊎ ρ-c(δ πL'(M))
-    L ⟕ R = ρc·c(M) ⊎ (L ▷ R) × NULLs
-
-so that each side is computed once.
+What reads both sides and is no equality is left for a rule to take apart.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import (
-    Aggregate,
-    Call,
     Filter,
     Join,
     JoinKind,
     Node,
     Project,
-    Repeat,
-    UnionAll,
     column,
     columns_in,
     conjuncts,
 )
-from spark_incr.plan.types import Field, Schema, type_text
+from spark_incr.plan.types import Field, type_text
 
 
 def join_on(
@@ -60,87 +49,8 @@ def join_on(
             pairs.append((exp.true(), _true_or_null(part), False))
         else:
             rest.append(part)
-    if not rest:
-        return only(keyed_join(left, right, pairs, kind, context), names)
-    return _join_by_rows(left, right, pairs, rest, kind, context)
-
-
-def _join_by_rows(
-    left: Node,
-    right: Node,
-    pairs: list[tuple[exp.Expr, exp.Expr, bool]],
-    rest: list[exp.Expr],
-    kind: JoinKind,
-    context: Context,
-) -> Node:
-    here, there = _counted(left, context), _counted(right, context)
-    matched: Node = keyed_join(here.rows, there.rows, pairs, JoinKind.INNER, context)
-    for part in rest:
-        matched = Filter(matched.schema, matched, part)
-    if kind is JoinKind.SEMI:
-        return _repeated(_distinct_rows(matched, here), here.count, left.names, context)
-    alone = _alone(matched, here, left.names, context)
-    if kind is JoinKind.ANTI:
-        return alone
-    names = (*left.names, *right.names)
-    times = exp.Mul(this=column(here.count), expression=column(there.count))
-    results = [_repeated(matched, times, names, context), with_nulls(alone, names, right.schema)]
-    if kind is JoinKind.FULL:
-        alone = _alone(matched, there, right.names, context)
-        results.append(with_nulls(alone, names, left.schema))
-    return _union(results, (*left.schema, *right.schema), context)
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """The distinct rows of a relation, and the column that counts them."""
-
-    rows: Aggregate
-    count: str
-
-
-def _counted(node: Node, context: Context) -> _Counted:
-    call = Call(context.names.fresh("times"), "count", (), T.LongType())
-    schema = (*node.schema, Field(call.name, call.type))
-    return _Counted(Aggregate(schema, node, node.names, (call,), exact=True), call.name)
-
-
-def _distinct_rows(matched: Node, side: _Counted) -> Node:
-    """The rows of one side that matched."""
-    rows = only(matched, side.rows.names)
-    return Aggregate(rows.schema, rows, rows.names, (), exact=True)
-
-
-def _alone(matched: Node, side: _Counted, names: tuple[str, ...], context: Context) -> Node:
-    """The rows of one side that matched nothing: all of them, less those that matched."""
-    all_rows = _repeated(side.rows, side.count, names, context)
-    less = _repeated(
-        _distinct_rows(matched, side), exp.Neg(this=column(side.count)), names, context
-    )
-    return _union([all_rows, less], tuple(f for f in side.rows.schema if f.name in names), context)
-
-
-def _repeated(node: Node, times: str | exp.Expr, names: tuple[str, ...], context: Context) -> Node:
-    """The named columns of a node, each row as often as `times` says."""
-    number = column(times) if isinstance(times, str) else times
-    name = context.names.fresh("times")
-    fields = {f.name: f for f in node.schema}
-    kept = tuple(fields[n] for n in names)
-    projected = Project(
-        (*kept, Field(name, T.LongType())), node, (*(column(n) for n in names), number)
-    )
-    return Repeat(kept, projected, name)
-
-
-def _union(nodes: list[Node], schema: Schema, context: Context) -> Node:
-    """The sum of nodes of one schema, under the same names."""
-    fresh = tuple(Field(context.names.fresh(f.name), f.type) for f in schema)
-    inputs = []
-    for node in nodes:
-        own = tuple(Field(context.names.fresh(f.name), f.type) for f in schema)
-        inputs.append(Project(own, node, tuple(column(f.name) for f in schema)))
-    union = UnionAll(fresh, tuple(inputs))
-    return Project(schema, union, tuple(column(f.name) for f in fresh))
+    joined = keyed_join(left, right, pairs, kind, context)
+    return only(replace(joined, where=exp.and_(*rest)) if rest else joined, names)
 
 
 def keyed_join(
@@ -149,6 +59,7 @@ def keyed_join(
     pairs: list[tuple[exp.Expr, exp.Expr, bool]],
     kind: JoinKind,
     context: Context,
+    exact: bool = False,
 ) -> Join:
     """A join on pairs of expressions (and whether NULL equals NULL), computed below it."""
     keys: list[tuple[str, str]] = []
@@ -162,7 +73,8 @@ def keyed_join(
         right, right_key = _with_key(right, cast_to(there, right_type, compared), compared, context)
         keys.append((left_key, right_key))
     schema = left.schema if kind.left_only else left.schema + right.schema
-    return Join(schema, left, right, tuple(keys), kind, tuple(safe for _, _, safe in pairs))
+    null_safe = tuple(safe for _, _, safe in pairs)
+    return Join(schema, left, right, tuple(keys), kind, null_safe, exact)
 
 
 def equality(
@@ -208,13 +120,3 @@ def _with_key(
 
 def _true_or_null(condition: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=condition, true=exp.true())])
-
-
-def with_nulls(rows: Node, names: tuple[str, ...], other: tuple[Field, ...]) -> Node:
-    """The rows extended by NULLs in the columns that only the other side has."""
-    types = {f.name: f.type for f in (*rows.schema, *other)}
-    own = set(rows.names)
-    expressions = tuple(
-        column(n) if n in own else cast_to(exp.null(), T.NullType(), types[n]) for n in names
-    )
-    return Project(tuple(Field(n, types[n]) for n in names), rows, expressions)

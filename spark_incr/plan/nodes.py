@@ -221,6 +221,10 @@ class Join(Node):
     keys: tuple[tuple[str, str], ...]
     kind: JoinKind = JoinKind.INNER
     null_safe: tuple[bool, ...] = ()
+    exact: bool = False
+    """Keys are compared bit by bit: -0.0 is not 0.0."""
+    where: exp.Expr | None = None
+    """What else pairs have to meet, if the join is none of pairs alone."""
 
     @property
     def inputs(self) -> tuple[Node, ...]:

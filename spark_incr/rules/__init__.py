@@ -13,14 +13,18 @@ from spark_incr.rules.logical.merge_windows import merge_windows
 from spark_incr.rules.logical.order_joins import order_joins
 from spark_incr.rules.logical.prune_columns import prune_columns
 from spark_incr.rules.logical.push_filters import push_filters
+from spark_incr.rules.logical.split_conditions import split_conditions
 
 PACKS: tuple[Pack, ...] = (
     # Joins are put in order while their conditions are together above all of them.
     Pack("joins", (merge_filters, order_joins), once=True),
     # Conditions have to be next to their join before they can become its keys.
     Pack("filters", (merge_filters, factor_conditions, push_filters, find_join_keys)),
+    # Filters are below both sides by then, so that what a condition reads of them is little.
+    Pack("conditions", (split_conditions,), once=True),
     # Windows have to be next to each other, which pruning ends.
     Pack("windows", (merge_windows,)),
-    Pack("columns", (prune_columns, merge_projects)),
+    Pack("columns", (prune_columns,), whole=True),
+    Pack("projections", (merge_projects,)),
     Pack("incremental", (maintain_aggregates, maintain_windows), once=True),
 )

@@ -1,7 +1,7 @@
 """Runs packs of rules over a plan.
 
-A rule is a function `rule(node, context) -> node` that is applied to every node, inputs first. A
-pack is applied once or until nothing changes. After each rule the plan is validated, so a rule
+A rule is a function `rule(node, context) -> node` that is applied to every node, inputs first, or
+to the whole plan. A pack is applied once or until nothing changes. After each rule the plan is validated, so a rule
 that breaks it is named by the failure. `SPARK_INCR_TRACE=rules` prints each effective rewrite.
 """
 
@@ -37,11 +37,12 @@ Rule = Callable[[Node, Context], Node]
 
 @dataclass(frozen=True)
 class Pack:
-    """Rules that belong together, in order."""
+    """Rules that belong together, in order; those of a `whole` pack are given the whole plan."""
 
     name: str
     rules: tuple[Rule, ...]
     once: bool = False
+    whole: bool = False
 
 
 def run_packs(plan: Node, packs: tuple[Pack, ...], context: Context) -> Node:
@@ -50,7 +51,11 @@ def run_packs(plan: Node, packs: tuple[Pack, ...], context: Context) -> Node:
         for _ in range(1 if pack.once else _LIMIT):
             before = plan
             for rule in pack.rules:
-                changed = rewrite(plan, lambda node, rule=rule: rule(node, context))  # type: ignore[misc]
+                changed = (
+                    rule(plan, context)
+                    if pack.whole
+                    else rewrite(plan, lambda node, rule=rule: rule(node, context))  # type: ignore[misc]
+                )
                 if changed != plan:
                     _trace(pack, rule, plan, changed)
                     validate(changed, rule.__name__)
@@ -97,7 +102,8 @@ def _read_by(node: Node) -> set[str]:
         case Limit():
             return {*node.keys, *(k.column for k in node.order), *node.names}
         case Join():
-            return {name for pair in node.keys for name in pair}
+            where = set() if node.where is None else columns_in(node.where)
+            return where.union(*node.keys)
         case Aggregate():
             conditions = {c.condition for c in node.calls if c.condition}
             return {*node.keys, *(a for c in node.calls for a in c.arguments), *conditions}

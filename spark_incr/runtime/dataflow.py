@@ -116,6 +116,7 @@ def _operator(node: Node, evaluator: Evaluator) -> _Operator:
         case UnionAll():
             return UnionOperator(node)
         case Join():
+            assert node.where is None, "a condition is taken apart by a rule"
             return JoinOperator(node)
         case AggregateStage():
             return AggregateOperator(node, evaluator.settings.ansi)

@@ -1,7 +1,8 @@
 """The lineage of a bag: the columns by which its rows are looked up.
 
 Where Spark groups, joins and partitions, -0.0 is 0.0 and every NaN is one value; a row keeps the
-value that it has. So a key that holds floats gets a column of its own, with the value that counts.
+value that it has. So a key that holds floats gets a column of its own, with the value that counts; where keys are
+exact, that is the value itself.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ _KEY = "__incr_key_{}"
 class Lineage:
     """The columns `names` that stand for the keys of a node's rows."""
 
-    def __init__(self, node: Node, keys: Sequence[str]) -> None:
+    def __init__(self, node: Node, keys: Sequence[str], exact: bool = False) -> None:
         self._own = {
-            key: _KEY.format(i) for i, key in enumerate(keys) if contains_float(node.type_of(key))
+            key: _KEY.format(i)
+            for i, key in enumerate(keys)
+            if not exact and contains_float(node.type_of(key))
         }
         self.names = tuple(self._own.get(key, key) for key in keys)
 

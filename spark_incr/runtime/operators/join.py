@@ -44,8 +44,8 @@ class JoinOperator:
     def __init__(self, join: Join) -> None:
         self.schema = arrow_schema(join.schema)
         self._kind = join.kind
-        self._left = Side(join.left, [a for a, _ in join.keys], join.null_safe)
-        self._right = Side(join.right, [b for _, b in join.keys], join.null_safe)
+        self._left = Side(join.left, [a for a, _ in join.keys], join.null_safe, join.exact)
+        self._right = Side(join.right, [b for _, b in join.keys], join.null_safe, join.exact)
         self.arrangements = {"left": self._left.bag, "right": self._right.bag}
 
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
@@ -118,10 +118,12 @@ class _Keys:
 class Side:
     """One input of a join: its bag, and the columns by which it is looked up."""
 
-    def __init__(self, node: Node, keys: Sequence[str], null_safe: Sequence[bool]) -> None:
+    def __init__(
+        self, node: Node, keys: Sequence[str], null_safe: Sequence[bool], exact: bool = False
+    ) -> None:
         self.columns = list(node.names)
         self._keys = [key for key, safe in zip(keys, null_safe, strict=True) if not safe]
-        self._lineage = Lineage(node, keys)
+        self._lineage = Lineage(node, keys, exact)
         self.lineage = self._lineage.names
         schema = self._lineage.extended(arrow_schema(node.schema))
         self.bag = Arrangement(bag_layout(schema, self.lineage))
