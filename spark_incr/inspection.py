@@ -7,7 +7,7 @@ writes. Comparing views with recompute needs the engine, and with it the lock.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,13 @@ from spark_incr.runtime.views import View
 
 if TYPE_CHECKING:
     from spark_incr.engine import Engine
+
+
+Progress = Callable[[str, int, int], None]
+
+
+def _untold(what: str, done: int, total: int) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -45,22 +52,27 @@ class Size:
     stored_bytes: int
 
 
-def check_files(path: Path) -> Iterator[Finding]:
+def check_files(path: Path, progress: Progress = _untold) -> Iterator[Finding]:
     """Verify every kept manifest and every segment that one of them names."""
     with Store.open(path, read_only=True) as store:
         seen: set[Segment] = set()
         for version in store.versions():
-            yield from _check_version(store, version, seen)
+            yield from _check_version(store, version, seen, progress)
 
 
-def _check_version(store: Store, version: int, seen: set[Segment]) -> Iterator[Finding]:
+def _check_version(
+    store: Store, version: int, seen: set[Segment], progress: Progress
+) -> Iterator[Finding]:
     try:
         with store.pin(version) as manifest:
             segments = {segment for segment, _ in _segments(manifest.body)}
-            yield Finding(f"version {version}: {len(segments)} segments")
-            for segment in sorted(segments - seen, key=lambda s: (s.file, s.offset)):
+            unseen = sorted(segments - seen, key=lambda s: (s.file, s.offset))
+            for number, segment in enumerate(unseen):
+                progress(f"version {version}", number, len(unseen))
                 yield from _check_segment(store, segment)
+            progress(f"version {version}", len(unseen), len(unseen))
             seen |= segments
+            yield Finding(f"version {version}: {len(segments)} segments")
     except IncrementalError as failure:
         yield Finding(f"version {version}", failure.message)
 

@@ -1,4 +1,4 @@
-"""How far the filling of a view has come, on one line of a terminal."""
+"""How far long work has come, on one line of a terminal: the filling of a view, a check."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 _WIDTH = 30
 
 
-def show_progress(view: str, done: int, total: int) -> None:
+def show_progress(what: str, done: int, total: int, unit: str = "rows") -> None:
     """Write over the line while there is something to do, and clear it at the end."""
     if not sys.stderr.isatty():
         return
@@ -15,5 +15,5 @@ def show_progress(view: str, done: int, total: int) -> None:
         sys.stderr.write("\r\033[K")
     else:
         bar = "#" * (_WIDTH * done // total)
-        sys.stderr.write(f"\r{view} [{bar:<{_WIDTH}}] {done:,} of {total:,} rows\033[K")
+        sys.stderr.write(f"\r{what} [{bar:<{_WIDTH}}] {done:,} of {total:,} {unit}\033[K")
     sys.stderr.flush()

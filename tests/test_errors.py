@@ -12,6 +12,8 @@ import spark_incr.errors as errors
 from spark_incr.errors import CONDITIONS, IncrementalError, Position, error
 
 PACKAGE = Path(errors.__file__).parent
+REFERENCE = PACKAGE.parent / "docs" / "sql-reference.md"
+TABLE = "| condition | message | hint |\n|---|---|---|\n"
 
 
 def raised_conditions() -> set[tuple[str, frozenset[str]]]:
@@ -52,6 +54,15 @@ def test_every_raised_condition_is_catalogued_with_its_values() -> None:
     for name, values in raised:
         assert name in CONDITIONS
         assert placeholders(CONDITIONS[name].message) == values, name
+
+
+def test_the_reference_lists_every_condition(update_golden: bool) -> None:
+    head, separator, rest = REFERENCE.read_text(encoding="utf-8").partition(TABLE)
+    assert separator
+    rows = "".join(f"| {n} | {c.message} | {c.hint} |\n" for n, c in CONDITIONS.items())
+    if update_golden:
+        REFERENCE.write_text(head + TABLE + rows, encoding="utf-8")
+    assert update_golden or rest == rows, "make test ARGS=--update-golden writes it anew"
 
 
 def test_error_renders_message_place_detail_and_hint() -> None:

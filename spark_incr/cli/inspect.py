@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_incr.progress import show_progress
 from spark_incr.text_table import text_table
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ def add_commands(commands: Any, session: OpenSession) -> list[argparse.ArgumentP
 def _check(options: argparse.Namespace, session: OpenSession) -> int:
     from spark_incr.inspection import check_files
 
-    problems = sum(map(_report, check_files(Path(options.state))))
+    progress = partial(show_progress, unit="segments")
+    problems = sum(map(_report, check_files(Path(options.state), progress)))
     if options.recompute and not problems:
         problems += sum(map(_report, _recomputed(options, session)))
     print(f"{problems} problem{'s' * (problems != 1)} found")
