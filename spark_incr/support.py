@@ -22,7 +22,7 @@ STATEMENTS: dict[type, str] = {
     statements.CreateView: "CREATE [OR REPLACE] INCREMENTAL VIEW [IF NOT EXISTS] v [(columns)] AS query",
     statements.Drop: "DROP INCREMENTAL {TABLE | VIEW | SOURCE} [IF EXISTS] name [CASCADE]",
     statements.Refresh: "REFRESH INCREMENTAL VIEW v [FULL]",
-    statements.AlterView: "ALTER INCREMENTAL VIEW v {SET ... | RENAME TO w | SUSPEND | RESUME}",
+    statements.AlterView: "ALTER INCREMENTAL VIEW v {SET ... | SUSPEND | RESUME}",
     statements.ShowViews: "SHOW INCREMENTAL VIEWS [LIKE pattern]",
     statements.ShowTables: "SHOW INCREMENTAL TABLES [LIKE pattern]",
     statements.ShowSources: "SHOW INCREMENTAL SOURCES [LIKE pattern]",

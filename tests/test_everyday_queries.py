@@ -1,4 +1,4 @@
-"""Queries as people write them, one file per kind, over orders, customers and a tree of parts.
+"""Queries as people write them, one file per kind, over orders, customers, a tree of parts and more.
 
 The rows are awkward: NULLs in every column, duplicates, NaN, -0.0 and infinities, customers without
 orders and orders without customers; the batches move rows between groups and empty the tables.
@@ -24,6 +24,8 @@ TABLES = {
             st STRUCT<a: INT, b: STRING>, q INT, x DOUBLE""",
     "c": "cust STRING, region STRING, since DATE, vip BOOLEAN",
     "e": "id INT, parent INT, w INT",
+    "m": "k INT, m MAP<STRING, INT>, s STRING",
+    "z": "k INT, f DOUBLE, s STRING",
 }
 
 
@@ -66,8 +68,32 @@ CUSTOMERS = [
 MORE = [("bob", "eu", None, True), (None, "eu", _day(2024, 1, 1), True)]
 PARTS = [(1, None, 5), (2, 1, 3), (3, 1, 4), (4, 2, 2), (5, 4, 9), (6, None, 1)]
 
+MAPS = [
+    (1, [("a", 1), ("b", 2)], "1.5"),
+    (1, [("b", 2), ("a", 1)], "2"),
+    (2, None, None),
+    (2, [], "3"),
+    (3, [("z", None)], "4"),
+]
+ZEROS = [
+    (1, 0.0, "a"),
+    (1, -0.0, "b"),
+    (1, float("nan"), "c"),
+    (2, None, "d"),
+    (None, 1.0, "e"),
+    (1, 2.0, None),
+    (2, 3.5, "x"),
+    (2, 3.5, "x"),
+]
+
 BATCHES: list[Batch] = [
-    {"o": {"insert": ORDERS}, "c": {"insert": CUSTOMERS}, "e": {"insert": PARTS}},
+    {
+        "o": {"insert": ORDERS},
+        "c": {"insert": CUSTOMERS},
+        "e": {"insert": PARTS},
+        "m": {"insert": MAPS},
+        "z": {"insert": ZEROS},
+    },
     update(
         "o",
         (ORDERS[0], (1, "bob", Decimal("99.99"), _day(2024, 1, 2), _at(0, 1), ["b", "q"],
@@ -78,9 +104,15 @@ BATCHES: list[Batch] = [
     {
         "c": {"delete": [CUSTOMERS[0], CUSTOMERS[2]], "insert": MORE},
         "e": {"delete": [PARTS[1]], "insert": [(7, 3, 8), (2, 6, 1)]},
+        "m": {"delete": [MAPS[0]], "insert": [(1, [("b", 2), ("a", 1)], "7")]},
+        "z": {"delete": [ZEROS[0], ZEROS[6]], "insert": [(1, -0.0, "b"), (3, 1.0, "q")]},
     },
     delete("o", *ORDERS[4:7], ORDERS[1], ORDERS[2]),
-    {"o": {"insert": [ORDERS[2], ORDERS[4], LATER]}, "c": {"insert": [CUSTOMERS[0]]}},
+    {
+        "o": {"insert": [ORDERS[2], ORDERS[4], LATER]},
+        "c": {"insert": [CUSTOMERS[0]]},
+        "z": {"insert": [ZEROS[0]], "delete": [ZEROS[1], ZEROS[1], ZEROS[2]]},
+    },
     {
         "o": {"delete": [ORDERS[2], ORDERS[4], LATER]},
         "c": {"delete": [CUSTOMERS[0], CUSTOMERS[1], *CUSTOMERS[3:], *MORE]},

@@ -20,6 +20,7 @@ from spark_incr.plan.subqueries import (
     scalar_value,
 )
 from spark_incr.plan.syntax import (
+    expression_of,
     is_subquery,
     lambda_columns,
     membership_of,
@@ -31,6 +32,7 @@ from spark_incr.plan.syntax import (
     unsupported,
 )
 from spark_incr.plan.windows import with_windows
+from spark_incr.sql.dialect import quoted
 
 Aliases = Mapping[str, exp.Expr]
 
@@ -60,6 +62,8 @@ def scalar(
             if isinstance(node.this, exp.Star):
                 raise unsupported(node, "* inside an expression")
             return resolve_column(node, scope, aliases or {}, outer)
+        if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
+            raise unsupported(node, "* inside an expression")
         if is_subquery(node):
             raise unsupported(node, "a subquery here")
         if isinstance(node, exp.Window):
@@ -70,9 +74,26 @@ def scalar(
             raise unsupported(node, f"{node.name.lower()}() outside SELECT and GROUP BY")
         if (window := window_time(node)) is not None:
             return last_moment(scalar(env, window, scope, aliases, known))
+        if isinstance(node, exp.Anonymous) and node.name.lower() == "arrays_zip":
+            read = [scalar(env, e, scope, aliases, known) for e in node.expressions]
+            return _zipped(node.expressions, read)
         return node
 
     return transformed(expression, change)
+
+
+def _zipped(written: list[exp.Expr], arrays: list[exp.Expr]) -> exp.Expr:
+    """arrays_zip(): Spark takes the names of its fields from columns, which have others in a plan."""
+    names = [
+        quoted(e.name) if isinstance(e, (exp.Column, exp.Dot)) else quoted(str(place))
+        for place, e in enumerate(written)
+    ]
+    result = expression_of(f"transform($, e -> struct(e AS {names[0]}))", arrays[0])
+    for count, array in enumerate(arrays[1:], start=1):
+        kept = ", ".join(f"s.{name}" for name in names[:count])
+        fields = f"struct({kept}, e AS {names[count]})"
+        result = expression_of(f"zip_with($, $, (s, e) -> {fields})", result, array)
+    return result
 
 
 def bound(

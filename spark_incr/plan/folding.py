@@ -17,7 +17,7 @@ from sqlglot import exp
 from spark_incr.plan.facts import unique_keys
 from spark_incr.plan.nodes import Join, JoinKind, Node, Project
 from spark_incr.plan.stages import AggregateStage
-from spark_incr.plan.types import contains_float
+from spark_incr.plan.types import has_several_forms
 
 _EXACT = {"integer", "wide"}
 
@@ -82,7 +82,7 @@ def _fold(stage: AggregateStage, join: Join, right: bool) -> Fold | None:
     read = {name for a in stage.accumulators for name in (*a.terms, *a.present)}
     if not read <= set(side.names) or len(set(joined)) < len(joined):
         return None
-    if any(contains_float(side.type_of(key)) for key in keys):
+    if any(has_several_forms(side.type_of(key)) for key in keys):
         return None
     if any(unique <= set(keys) for unique in unique_keys(side)):
         return None

@@ -183,6 +183,8 @@ class AggregateReader:
         if reading is None:
             return self._as_written(expression)
         arguments = [a.unnest() for a in reading.arguments]
+        if reading.function in ("sum", "avg"):
+            arguments = self._as_numbers(arguments)
         condition = found.condition
         identity = exp.Tuple(
             expressions=[
@@ -205,6 +207,14 @@ class AggregateReader:
         self.calls[identity] = call
         self.untyped.append((expression, call))
         return call
+
+    def _as_numbers(self, arguments: list[exp.Expr]) -> list[exp.Expr]:
+        """Texts as doubles, as which Spark adds them up."""
+        types = self.env.types(self.node.schema, arguments)
+        return [
+            exp.cast(a, "double") if isinstance(t, T.StringType) else a
+            for a, t in zip(arguments, types, strict=True)
+        ]
 
     def _resolved(self, written: exp.Expr) -> exp.Expr:
         """A call over the columns of the node below, which gains those its subqueries need."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import sqlglot
 from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.aggregates import is_aggregate
 from spark_incr.plan.scope import folded
-from spark_incr.sql.dialect import position_of, print_sql
+from spark_incr.sql.dialect import SparkText, position_of, print_sql
 
 
 def unsupported(node: exp.Expr, what: str) -> IncrementalError:
@@ -180,3 +181,16 @@ def negation_inwards(condition: exp.Expr) -> exp.Expr:
 def transformed_children(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A copy of a node with its children changed."""
     return transformed(node, lambda n: n if n is node else change(n))
+
+
+def expression_of(text: str, *values: exp.Expr) -> exp.Expr:
+    """An expression as written, with values in the places of $."""
+    for number in range(len(values)):
+        text = text.replace("$", f"__incr_{number}", 1)
+    named = {f"__incr_{i}": value for i, value in enumerate(values)}
+
+    def change(node: exp.Expr) -> exp.Expr:
+        value = named.get(node.name) if isinstance(node, exp.Column) else None
+        return node if value is None else value.copy()
+
+    return transformed(sqlglot.parse_one(text, read=SparkText), change)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyspark.sql.types as T
-import sqlglot
 from sqlglot import exp
 
 from spark_incr.plan.environment import Environment
@@ -31,9 +30,8 @@ from spark_incr.plan.generators import (
 )
 from spark_incr.plan.nodes import Node, column
 from spark_incr.plan.scope import Bound, Scope, Visible
-from spark_incr.plan.syntax import is_subquery, transformed
+from spark_incr.plan.syntax import expression_of, is_subquery, transformed
 from spark_incr.plan.windows import with_windows
-from spark_incr.sql.dialect import SparkText
 
 _TIMES = (T.TimestampType, T.TimestampNTZType)
 _START = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
@@ -102,7 +100,7 @@ def _in_microseconds(read: list[exp.Expr], env: Environment) -> list[exp.Expr]:
     numbers = []
     for operand in read[1:]:
         text = f"timestampdiff(MICROSECOND, {_START}, {_START} + CAST($ AS INTERVAL))"
-        number = _expression(text, operand) if operand.is_string else operand
+        number = expression_of(text, operand) if operand.is_string else operand
         numbers.append(env.analyzer.integer(number))
     numbers += [numbers[0], 0][len(numbers) - 1 :]
     return [read[0], *(exp.Literal.string(f"{n} microseconds") for n in numbers)]
@@ -116,16 +114,16 @@ def _session(
     for other in others:
         node, key = bound(env, node, other, scope)
         keys.append(key)
-    start, end = (_expression(f"($).`{part}`", column(own)) for part in ("start", "end"))
+    start, end = (expression_of(f"($).`{part}`", column(own)) for part in ("start", "end"))
     frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     node, latest = _over(node, f"max($) OVER (ORDER BY $ {frame})", (end, start), keys, env)
-    first = _expression("CASE WHEN $ <= $ THEN 0 ELSE 1 END", start, latest)
+    first = expression_of("CASE WHEN $ <= $ THEN 0 ELSE 1 END", start, latest)
     node, number = _over(node, "sum($) OVER (ORDER BY $)", (first, start), keys, env)
     island = [*keys, number]
     node, begin = _over(node, "min($) OVER ()", (start,), island, env)
     node, finish = _over(node, "max($) OVER ()", (end,), island, env)
     name = env.names.fresh(SESSION_WINDOW)
-    session = _expression("named_struct('start', $, 'end', $)", begin, finish)
+    session = expression_of("named_struct('start', $, 'end', $)", begin, finish)
     columns: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
     return env.project(node, [*columns, (name, session)]), name
 
@@ -134,21 +132,8 @@ def _over(
     node: Node, text: str, values: Sequence[exp.Expr], keys: Sequence[exp.Expr], env: Environment
 ) -> tuple[Node, exp.Expr]:
     """The node with a window function over the partitions of keys."""
-    window = _expression(text, *values)
+    window = expression_of(text, *values)
     assert isinstance(window, exp.Window)
     window.set("partition_by", [key.copy() for key in keys])
     node, (value,) = with_windows(node, [window], env.context)
     return node, value
-
-
-def _expression(text: str, *values: exp.Expr) -> exp.Expr:
-    """An expression as written, with values in the places of $."""
-    for number in range(len(values)):
-        text = text.replace("$", f"__incr_{number}", 1)
-    named = {f"__incr_{i}": value for i, value in enumerate(values)}
-
-    def change(node: exp.Expr) -> exp.Expr:
-        value = named.get(node.name) if isinstance(node, exp.Column) else None
-        return node if value is None else value.copy()
-
-    return transformed(sqlglot.parse_one(text, read=SparkText), change)

@@ -92,3 +92,12 @@ def contains_float(spark_type: T.DataType) -> bool:
     if isinstance(spark_type, T.MapType):
         return contains_float(spark_type.keyType) or contains_float(spark_type.valueType)
     return isinstance(spark_type, FLOATS)
+
+
+def has_several_forms(spark_type: T.DataType) -> bool:
+    """Whether values of the type may differ and be one key: -0.0 and 0.0, maps in another order."""
+    if isinstance(spark_type, T.ArrayType):
+        return has_several_forms(spark_type.elementType)
+    if isinstance(spark_type, T.StructType):
+        return any(has_several_forms(f.dataType) for f in spark_type.fields)
+    return isinstance(spark_type, (*FLOATS, T.MapType))

@@ -184,7 +184,7 @@ def equal_columns(left: Sequence[pa.Array], right: Sequence[pa.Array], length: i
 
 
 def canonical(array: pa.Array) -> pa.Array:
-    """The key with -0.0 turned to 0.0 and every NaN to one NaN, at any depth."""
+    """The key with -0.0 turned to 0.0, every NaN to one NaN and maps sorted by key, at any depth."""
     kind = array.type
     if pa.types.is_floating(kind):
         data = values(array)
@@ -200,7 +200,27 @@ def canonical(array: pa.Array) -> pa.Array:
             type=kind,
             mask=pc.is_null(array) if array.null_count else None,
         )
+    if pa.types.is_map(kind) and len(array):
+        return _sorted_map(array)
     return array
+
+
+def _sorted_map(array: pa.MapArray) -> pa.Array:
+    offsets = _list_offsets(array)
+    keys, items = canonical(array.keys), canonical(array.items)
+    lengths = np.diff(offsets)
+    at = np.arange(offsets[0], offsets[-1])
+    entries = pa.table({"row": np.repeat(np.arange(len(array)), lengths), "key": keys.take(at)})
+    try:
+        order = pc.sort_indices(entries, [("row", "ascending"), ("key", "ascending")]).to_numpy()
+    except pa.ArrowNotImplementedError:  # keys that have no order here, such as structs
+        order = np.arange(len(at))
+    places = pa.array(offsets - offsets[0], pa.int32())
+    if array.null_count:
+        valid = from_values(~values(pc.is_null(array)), None, pa.bool_())
+        places = pc.if_else(pa.concat_arrays([valid, pa.array([True])]), places, None)
+    chosen = at[order]
+    return pa.MapArray.from_arrays(places, keys.take(chosen), items.take(chosen), type=array.type)
 
 
 def sorted_order(hashes: Hashes) -> Ints:

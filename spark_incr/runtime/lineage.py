@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from spark_incr.plan.nodes import Node
-from spark_incr.plan.types import contains_float
+from spark_incr.plan.types import has_several_forms
 from spark_incr.runtime.columns import arrays, single
 from spark_incr.runtime.keys import canonical, group_rows
 
@@ -26,7 +26,7 @@ class Lineage:
         self._own = {
             key: _KEY.format(i)
             for i, key in enumerate(keys)
-            if not exact and contains_float(node.type_of(key))
+            if not exact and has_several_forms(node.type_of(key))
         }
         self.names = tuple(self._own.get(key, key) for key in keys)
 

@@ -6,6 +6,7 @@ and the memory can be stored with a view, so that opening a state asks Spark not
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
-from spark_incr.frames import computed
+from spark_incr.frames import computed, in_type
 from spark_incr.plan.context import SessionFunction
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.runtime.columns import single
@@ -31,7 +32,15 @@ from spark_incr.serve.questions import unlogged
 from spark_incr.sql.dialect import print_sql, quoted
 
 # What a query means depends on these; a view keeps those of its creation.
-_CONFS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
+_CONFS = (
+    "spark.sql.ansi.enabled",
+    "spark.sql.session.timeZone",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.legacy.castComplexTypesToString.enabled",
+    "spark.sql.legacy.sizeOfNull",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.mapKeyDedupPolicy",
+)
 _ONE_PARTITION = 100_000
 _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
@@ -52,7 +61,7 @@ class SparkAnalysis:
         self.spark = spark
         self._counted = counted
         self.memory: dict[str, str] = dict(memory or {})
-        self.confs = dict(confs or {key: str(spark.conf.get(key)) for key in _CONFS})
+        self.confs = dict(confs or _settings(spark))
         self.settings = Settings(
             ansi=self.confs["spark.sql.ansi.enabled"] == "true",
             time_zone=self.confs["spark.sql.session.timeZone"],
@@ -287,9 +296,9 @@ class SparkAnalysis:
             finally:
                 for name in relations:
                     self.spark.catalog.dropTempView(name)
-        return (
-            pa.Table.from_arrays(result.columns, names=schema.names).cast(schema).combine_chunks()
-        )
+        pairs = zip(result.columns, schema, strict=True)
+        columns = [in_type(single(column), field.type) for column, field in pairs]
+        return pa.Table.from_arrays(columns, schema=schema)
 
     def _frame(self, rows: pa.Table) -> DataFrame:
         """Rows for Spark; few of them in one partition, where a query needs no shuffle."""
@@ -307,7 +316,16 @@ class SparkAnalysis:
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
         with self._as_created():
             result = computed(self._frame(numbered).selectExpr(*texts, index)).sort_by(index)
-        return [single(result.column(i)).cast(arrow_type(t)) for i, t in enumerate(types)]
+        return [in_type(single(result.column(i)), arrow_type(t)) for i, t in enumerate(types)]
+
+
+def _settings(spark: SparkSession) -> dict[str, str]:
+    """The confs that matter, as far as this release of Spark has them."""
+    result = {}
+    for key in _CONFS:
+        with contextlib.suppress(PySparkException), unlogged():
+            result[key] = str(spark.conf.get(key))
+    return result
 
 
 def _columns_text(schema: Schema) -> str:

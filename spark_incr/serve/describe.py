@@ -57,8 +57,10 @@ def _brief(failure: str) -> str:
 
 
 def _shown_version(engine: Engine, relation: Relation) -> int:
-    """The version of its inputs that a view shows."""
-    return relation.maintained if relation.pending or relation.damaged else engine.version
+    """The version of its inputs that a view shows: the oldest of those that views below it show."""
+    own = relation.maintained if relation.pending or relation.damaged else engine.version
+    below = [other for other in engine.relations if other.name in relation.reads]
+    return min([own, *(_shown_version(engine, other) for other in below)])
 
 
 def show_tables(engine: Engine, like: str | None) -> Result:

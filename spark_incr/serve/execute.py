@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
+import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.compile import order_note
@@ -137,13 +139,24 @@ class _Positioned:
             failure.place(Position(place.line + self._start.line - 1, column))
 
 
+def _column_type(spark: SparkSession, text: str) -> T.DataType | None:
+    """The type that a text says; None for one of limited length, which Spark keeps in tables only."""
+    jvm: Any = spark._jvm
+    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseTableSchema(f"c {text}")
+    if jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.hasCharVarchar(parsed):
+        return None
+    fields: Any = T._parse_datatype_json_string(parsed.json())
+    kind: T.DataType = fields[0].dataType
+    return kind
+
+
 def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -> str:
     if statement.if_not_exists and engine.find(statement.name) is not None:
         return f"{statement.name} already exists"
     fields = []
     for column in statement.columns:
-        type_ = spark.createDataFrame([], f"c {column.type_text}").schema.fields[0].dataType
-        if arrow_type(type_) is None:
+        type_ = _column_type(spark, column.type_text)
+        if type_ is None or arrow_type(type_) is None:
             raise error("INCR_TYPE_UNSUPPORTED", type=column.type_text, name=column.name)
         fields.append(Field(column.name, type_))
     by_name = {f.name.lower(): f.name for f in fields}

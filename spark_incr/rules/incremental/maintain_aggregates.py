@@ -26,7 +26,7 @@ from spark_incr.plan.stages import (
     Derived,
     Multiset,
 )
-from spark_incr.plan.types import FLOATS, INTEGERS, Field, contains_float
+from spark_incr.plan.types import FLOATS, INTEGERS, Field, has_several_forms
 from spark_incr.sql.dialect import print_sql
 
 _MOMENTS = {"var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr"}
@@ -92,7 +92,7 @@ class _Splitter:
         multiset: str | None = None
         condition = call.condition
         if call.distinct:
-            floats = any(contains_float(self._type(name)) for name in call.arguments)
+            floats = any(has_several_forms(self._type(name)) for name in call.arguments)
             multiset = self._multiset(call.arguments, condition, grouped=floats).name
             condition = None
         if call.function == "count":
