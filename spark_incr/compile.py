@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from spark_incr.errors import error
+from spark_incr.errors import Position, error
 from spark_incr.plan.build import build_plan
 from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Catalog
@@ -25,6 +25,9 @@ from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sql.dialect import parse_query, print_sql
+
+
+_START = Position(1, 1)
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,17 @@ class Compiled:
 
 
 def compile_query(
-    text: str, names: tuple[str, ...], catalog: Catalog, analysis: SparkAnalysis
+    text: str,
+    names: tuple[str, ...],
+    catalog: Catalog,
+    analysis: SparkAnalysis,
+    place: Position = _START,
 ) -> Compiled:
-    """Compile a query whose columns are renamed to `names` if any are given."""
-    schema = analysis.query_schema(text)
+    """Compile a query whose columns are renamed to `names` if any are given.
+
+    The query stands at a place of a statement, which is where Spark's errors point to.
+    """
+    schema = analysis.query_schema("\n" * (place.line - 1) + " " * (place.column - 1) + text)
     if names:
         if len(names) != len(schema):
             raise error("INCR_COLUMN_COUNT", expected=len(schema), actual=len(names))

@@ -56,7 +56,8 @@ def compile_view(engine: Engine, statement: CreateView) -> tuple[Compiled, Spark
 
     analysis = SparkAnalysis(engine.spark, counted=counted)
     names = tuple(column.name for column in statement.columns)
-    return compile_query(statement.query_text, names, engine, analysis), analysis
+    place = statement.body_position
+    return compile_query(statement.query_text, names, engine, analysis, place), analysis
 
 
 def create_table(engine: Engine, definition: TableDefinition) -> None:

@@ -103,7 +103,9 @@ class Engine:
         """The table, source or view of a name, or an error."""
         found = self.find(name)
         if found is None or found.kind != kind:
-            raise error("INCR_RELATION_NOT_FOUND", kind=kind, name=name)
+            detail = "" if found is None else f"{found.name} is a {found.kind}."
+            hint = f"SHOW INCREMENTAL {kind.upper()}S lists what there is."
+            raise error("INCR_RELATION_NOT_FOUND", kind=kind, name=name, detail=detail, hint=hint)
         return found
 
     def relation(self, parts: tuple[str, ...]) -> Known | None:
@@ -158,6 +160,10 @@ class Engine:
                 if unknown:
                     what = f"{sorted(unknown)[0]} is neither insert nor delete"
                     raise error("INCR_SCHEMA_MISMATCH", table=name, what=what)
+                for rows in sides.values():
+                    if not isinstance(rows, pa.Table):
+                        what = f"a {type(rows).__name__} is no pyarrow.Table"
+                        raise error("INCR_SCHEMA_MISMATCH", table=name, what=what)
                 change = relation.state.apply(sides.get("insert"), sides.get("delete"))
                 if change.num_rows:
                     tables[relation.name] = change

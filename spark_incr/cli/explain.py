@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_incr.cli.models import load_models, shared_engine
 from spark_incr.cli.session import add_session_options
+from spark_incr.errors import error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,8 @@ def _run(options: argparse.Namespace) -> int:
                 print(f"-- {name}")
                 print(f"{_answer(shared.spark, create)}\n")
         return 0
+    if not Path(options.state).is_dir():
+        raise error("INCR_STATE_NOT_FOUND", path=options.state)
     with shared_engine(options) as shared:
         from spark_incr.serve.execute import view_picture
         from spark_incr.sql.names import quote_name

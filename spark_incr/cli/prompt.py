@@ -60,8 +60,10 @@ def prompt(spark: SparkSession, state: str) -> int:
             script = command(spark, line)
         elif not is_complete(script):
             continue
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             _run_all(spark, script, timing)
+        except KeyboardInterrupt:
+            print("interrupted\n")
         script = ""
 
 

@@ -28,15 +28,19 @@ def add_commands(commands: Any) -> None:
     serve = commands.add_parser("serve", help="serve BI tools and Spark Connect clients")
     add_session_options(serve)
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    serve.add_argument("--thrift-port", type=_port, default=10000, help="%(default)s; none closes")
-    serve.add_argument("--connect-port", type=_port, default=15002, help="%(default)s; none closes")
+    serve.add_argument(
+        "--thrift-port", type=port_number, default=10000, help="%(default)s; none closes"
+    )
+    serve.add_argument(
+        "--connect-port", type=port_number, default=15002, help="%(default)s; none closes"
+    )
     serve.add_argument("--init", metavar="FILE", help="a script to run before the doors open")
     serve.add_argument("--models", metavar="DIR", help="model files to bring up to date first")
     serve.add_argument("--log", metavar="FILE", help="where to log (serve.log in the state)")
     serve.set_defaults(run=_run)
 
 
-def _port(text: str) -> int | None:
+def port_number(text: str) -> int | None:
     if text == "none":
         return None
     port = int(text)

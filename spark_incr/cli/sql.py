@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOWN_ROWS = 1_000
+_CANCELLED = "SPARK_JOB_CANCELLED"
 _SPARK_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
 
 
@@ -67,6 +68,7 @@ def run_statement(
     spark: SparkSession, statement: ScriptStatement, script: str, *, timing: bool = True
 ) -> bool:
     """Run one statement and show its rows; False after an error, which is shown too."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     began = time.perf_counter()
@@ -78,6 +80,11 @@ def run_statement(
         place = failure.position and statement.in_script(failure.position)
         report(failure, script, place)
         return False
+    except Py4JJavaError as failure:
+        # Ctrl-C cancels the job, and that is the error which pyspark has for it.
+        if _CANCELLED not in str(failure):
+            raise
+        raise KeyboardInterrupt from None
     except PySparkException as failure:
         text = str(failure).strip()
         # Spark draws a place of its own where it knows the text.

@@ -142,12 +142,10 @@ class _Positioned:
 def _column_type(spark: SparkSession, text: str) -> T.DataType | None:
     """The type that a text says; None for one of limited length, which Spark keeps in tables only."""
     jvm: Any = spark._jvm
-    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseTableSchema(f"c {text}")
+    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
     if jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.hasCharVarchar(parsed):
         return None
-    fields: Any = T._parse_datatype_json_string(parsed.json())
-    kind: T.DataType = fields[0].dataType
-    return kind
+    return T._parse_datatype_json_string(parsed.json())
 
 
 def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -> str:

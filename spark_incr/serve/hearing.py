@@ -110,7 +110,9 @@ def _change(name: str, relation: Relation) -> Change:
         raise error(
             "INCR_UNSUPPORTED",
             what=f"a change of the {relation.kind} {relation.name}",
-            hint="Change the tables that it reads.",
+            hint="Change the tables that it reads."
+            if relation.kind == "view"
+            else "Its rows come from its stream.",
         )
     return Change(name, relation)
 
@@ -120,6 +122,9 @@ def _about_definition(engine: Engine, text: str, schema: str) -> Own | None:
     words = leading_words(text, 6)
     shown = words[:3] == ["SHOW", "CREATE", "TABLE"]
     if not shown and not (words and words[0] in _DEFINING):
+        return None
+    if words[:2] in (["DROP", "SCHEMA"], ["DROP", "DATABASE"]):
+        _refuse_used_schema(engine, text)
         return None
     name = _defined(text)
     found = None if name is None else engine.find(_qualified(name, schema))
@@ -133,8 +138,28 @@ def _about_definition(engine: Engine, text: str, schema: str) -> Own | None:
         name=found.name,
         kind=kind.value.lower(),
         what=f"{words[0]} without INCREMENTAL",
-        hint=f"{words[0]} INCREMENTAL {kind.value} is the statement for it.",
+        hint="Create another table, INSERT into it from this one, and drop this one."
+        if (words[0], kind) == ("ALTER", Kind.TABLE)
+        else f"{words[0]} INCREMENTAL {kind.value} is the statement for it.",
     )
+
+
+def _refuse_used_schema(engine: Engine, text: str) -> None:
+    cursor = Cursor(text)
+    cursor.take("DROP")
+    cursor.advance("SCHEMA")
+    cursor.take("IF", "EXISTS")
+    schema = cursor.name("a schema").lower()
+    for relation in engine.relations:
+        parts = name_parts(relation.name)
+        if len(parts) > 1 and parts[0].lower() == schema:
+            raise error(
+                "INCR_NOT_APPLICABLE",
+                name=relation.name,
+                kind=relation.kind,
+                what="DROP SCHEMA of its schema",
+                hint="Drop the incremental relations of the schema first.",
+            )
 
 
 def _defined(text: str) -> str | None:

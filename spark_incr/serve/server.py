@@ -6,6 +6,7 @@ on the loopback address unless a host is given.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_incr.errors import error
-from spark_incr.serve.shared import SharedEngine
+from spark_incr.serve.shared import JVM_GONE, SharedEngine
 
 LOOPBACK = "127.0.0.1"
 _CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
@@ -87,7 +88,8 @@ def serving(state: Path, address: Address) -> Iterator[SharedEngine]:
         yield shared
     finally:
         if thrift is not None:
-            thrift.stop()
+            with contextlib.suppress(*JVM_GONE):
+                thrift.stop()
         shared.close()
 
 

@@ -22,6 +22,7 @@ from spark_incr.progress import show_progress
 from spark_incr.serve.catalog_calls import CatalogCalls
 from spark_incr.serve.execute import execute, frame_of
 from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear
+from spark_incr.serve.questions import unlogged
 from spark_incr.serve.relations import Relations, declare_all
 from spark_incr.serve.temp_views import TempViews
 from spark_incr.serve.versioned import VersionedNames
@@ -60,12 +61,14 @@ class Door:
         heard = hear(self.engine, text)
         if isinstance(heard, Own):
             statement = admitted(heard.statement, self.views.admit)
-            return execute(self.engine, self.spark, statement, text)
+            with unlogged():
+                return execute(self.engine, self.spark, statement, text)
         if leading_words(text, 1) == ["SHOW"]:
             self.views.list_all()
         self.read(text)
         if isinstance(heard, Change):
-            counts = apply_change(self.engine, self.spark, heard, text, args).counts
+            with unlogged():
+                counts = apply_change(self.engine, self.spark, heard, text, args).counts
             return frame_of(self.spark, list(counts), [list(counts.values())])
         return self.spark_sql(self.versioned.resolve(text), args, **kwargs)
 

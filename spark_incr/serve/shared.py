@@ -6,6 +6,7 @@ changes something is carried out one after the other; readers wait for nobody.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -27,6 +29,8 @@ from spark_incr.serve.versioned import FUNCTION, Versioned, versioned
 from spark_incr.sql.names import quote
 from spark_incr.sql.tokens import leading_words
 from spark_incr.text_table import cell_text
+
+JVM_GONE = (Py4JError, ConnectionError)
 
 # A view means what its session says by these; the engine's own session has them while it compiles.
 _MEANING = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
@@ -61,13 +65,18 @@ class SharedEngine:
         self._listening = True
 
     def close(self) -> None:
-        """Stop the sessions and the engine; what is committed stays."""
+        """Stop the sessions and the engine; what is committed stays.
+
+        The JVM may be gone already: who stops a whole group of processes stops it as well.
+        """
         with self.engine.paused():
             self._listening = False
-            for name in self._relations.names():
-                self._relations.forget(name)
+            with contextlib.suppress(*JVM_GONE):
+                for name in self._relations.names():
+                    self._relations.forget(name)
             self.engine.close()
-        self.spark.stop()
+        with contextlib.suppress(*JVM_GONE):
+            self.spark.stop()
 
     # What the parser asks
 
