@@ -26,7 +26,6 @@ from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sql.dialect import parse_query, print_sql
 
-
 _START = Position(1, 1)
 
 

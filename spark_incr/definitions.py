@@ -113,10 +113,7 @@ def create_view(engine: Engine, statement: CreateView, text: str) -> None:
     phases = Phases()
     with Timer(phases, "apply") as timer, engine.versions.version() as version:
         readers: list[Relation] = []
-        replaced = engine.find(statement.name) if statement.or_replace else None
-        if replaced is not None:
-            # Readers know it by the name that it was given first.
-            statement = replace(statement, name=replaced.name)
+        if statement.or_replace and engine.find(statement.name) is not None:
             readers = _taken_out(engine, statement.name, compiled)
         view = View(compiled.plan, compiled.schema, analysis)
         sources = {

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ from spark_incr.plan.environment import Known
 from spark_incr.reading import EngineSnapshot, RelationReader
 from spark_incr.relation import Relation, Status
 from spark_incr.runner import Runner
+from spark_incr.runtime.parallel import side_by_side
 from spark_incr.runtime.tables import Table, TableDefinition
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sources.attach import attach_stream
@@ -152,10 +154,12 @@ class Engine:
         """
         phases = Phases()
         with Timer(phases, "apply") as timer, self.versions.version() as version:
-            tables: dict[str, pa.Table] = {}
+            applied: dict[str, Callable[[], pa.Table]] = {}
             for name, sides in changes.items():
                 relation = self.relation_named(name, "table")
                 assert isinstance(relation.state, Table)
+                if relation.name in applied:
+                    raise error("INCR_SCHEMA_MISMATCH", table=name, what="it is named twice")
                 unknown = set(sides) - {"insert", "delete"}
                 if unknown:
                     what = f"{sorted(unknown)[0]} is neither insert nor delete"
@@ -164,9 +168,11 @@ class Engine:
                     if not isinstance(rows, pa.Table):
                         what = f"a {type(rows).__name__} is no pyarrow.Table"
                         raise error("INCR_SCHEMA_MISMATCH", table=name, what=what)
-                change = relation.state.apply(sides.get("insert"), sides.get("delete"))
-                if change.num_rows:
-                    tables[relation.name] = change
+                applied[relation.name] = partial(
+                    relation.state.apply, sides.get("insert"), sides.get("delete")
+                )
+            pairs = zip(applied, side_by_side(list(applied.values())), strict=True)
+            tables = {name: change for name, change in pairs if change.num_rows}
             maintained = self.maintain(tables, version, frozenset(), strict)
             record = None
             if tables:

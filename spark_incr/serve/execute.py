@@ -177,6 +177,10 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
 def _create_view(engine: Engine, statement: CreateView) -> str:
     if statement.if_not_exists and engine.find(statement.name) is not None:
         return f"{statement.name} already exists"
+    replaced = engine.find(statement.name) if statement.or_replace else None
+    if replaced is not None:
+        # Readers know it by the name that it was given first.
+        statement = replace(statement, name=replaced.name)
     engine.create_view(statement, show_create(_canonical(statement)))
     order = order_note(statement.query_text, engine.relation_named(statement.name, "view").schema)
     return f"created view {statement.name}{_note(statement.trigger)}{order and f'; {order}'}"

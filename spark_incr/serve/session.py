@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,9 @@ class Door:
         self.views = TempViews(spark)
         self.relations = Relations(spark, engine.path / "snapshots", self.views, engine.snapshot)
         self.versioned = VersionedNames(engine, self.relations)
+        # Held from bringing relations up to date until Spark has analysed what reads them, so that
+        # threads that share the session do not see each other's versions.
+        self._reading = threading.RLock()
         engine.on_relations = self.declare
         engine.on_fill = show_progress
         self.declare()
@@ -65,16 +69,19 @@ class Door:
                 return execute(self.engine, self.spark, statement, text)
         if leading_words(text, 1) == ["SHOW"]:
             self.views.list_all()
-        self.read(text)
         if isinstance(heard, Change):
+            self.read(text)
             with unlogged():
                 counts = apply_change(self.engine, self.spark, heard, text, args).counts
             return frame_of(self.spark, list(counts), [list(counts.values())])
-        return self.spark_sql(self.versioned.resolve(text), args, **kwargs)
+        with self._reading:
+            self.read(text)
+            return self.spark_sql(self.versioned.resolve(text), args, **kwargs)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803, the name is Spark's
-        self.read(tableName)
-        return self.spark_table(tableName)
+        with self._reading:
+            self.read(tableName)
+            return self.spark_table(tableName)
 
     def read(self, text: str) -> None:
         """Bring what a text may read up to date."""

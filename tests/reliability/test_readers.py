@@ -85,6 +85,7 @@ def guarded(work: Callable[[int], None], problems: list[str]) -> Callable[[int],
 
 
 def test_a_query_sees_one_version(engine: Engine) -> None:
+    """Also where threads share the session: what one reads is not moved by another."""
     run(engine, "CREATE INCREMENTAL TABLE t (k BIGINT, g BIGINT, x BIGINT)")
     for key, view in (("k", "by_key"), ("g", "by_group")):
         run(
@@ -105,12 +106,22 @@ def test_a_query_sees_one_version(engine: Engine) -> None:
     query = (
         "SELECT (SELECT sum(s) FROM by_key), (SELECT sum(s) FROM by_group), (SELECT sum(x) FROM t)"
     )
-    seen = []
-    for _ in range(8):
-        ((key, group, table),) = run(engine, query)
-        assert key == group == table
-        seen.append(key)
+    seen: list[int] = []
+
+    def read(number: int) -> None:
+        for _ in range(6):
+            ((key, group, table),) = run(engine, query)
+            if not key == group == table:
+                problems.append(f"reader {number}: {key}, {group}, {table}")
+            seen.append(key)
+
+    readers = [threading.Thread(target=guarded(read, problems), args=(n,)) for n in range(2)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
     done.set()
     writer.join()
     assert problems == []
+    assert len(seen) == 12
     assert len(set(seen)) > 1

@@ -161,8 +161,10 @@ class AggregateOperator:
         tables = []
         for part in parts:
             weight = weights(part)
-            scaled = [int64_column(values(c) * weight) for c in arrays(part, names)]
-            columns = [*arrays(part, keys), *scaled]
+            states = arrays(part, names)
+            if not (weight == 1).all():
+                states = [int64_column(values(c) * weight) for c in states]
+            columns = [*arrays(part, keys), *states]
             tables.append(pa.Table.from_arrays(columns, names=[*keys, *names]))
         grouped = pa.concat_tables(tables).group_by(list(keys), use_threads=False)
         total = grouped.aggregate([(name, "sum") for name in names])

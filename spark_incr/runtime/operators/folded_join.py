@@ -1,8 +1,8 @@
 """γ over a join whose aggregated columns all come from one side: that side is folded first.
 
-    Δh(L ⋈ R) = ΔL ⋈ h(R)  +  (L + ΔL) ⋈ h(ΔR)
+    Δh(L ⋈ R) = L ⋈ h(ΔR)  +  ΔL ⋈ h(R + ΔR)
 
-R is kept as one partial state per key (see `plan.folding`), L as rows; a pair brings the state
+The two terms read different states and are computed side by side. R is kept as one partial state per key (see `plan.folding`), L as rows; a pair brings the state
 times the weight of the row.
 """
 
@@ -23,6 +23,7 @@ from spark_incr.runtime.keys import group_rows
 from spark_incr.runtime.operators.accumulate import homomorphism, spread
 from spark_incr.runtime.operators.aggregate import AggregateOperator
 from spark_incr.runtime.operators.join import Side, with_present
+from spark_incr.runtime.parallel import side_by_side
 from spark_incr.runtime.sums import MONOIDS, Vector
 
 
@@ -61,11 +62,11 @@ class FoldedJoinOperator:
         rows, folded = (left, right) if self._right else (right, left)
         rows, _ = self._rows.prepare(rows)
         states = self._fold(with_present(folded, self._never_null))
-        arriving = self._rows_with_states(rows)
+        pairs = side_by_side(
+            [lambda: self._states_with_rows(states), lambda: self._rows_with_merged(rows, states)]
+        )
         add_to_bag(self._rows.bag, rows)
-        changing = self._states_with_rows(states)
-        self._merge(states)
-        return self._aggregate.apply_partial([arriving, changing])
+        return self._aggregate.apply_partial(pairs)
 
     def _fold(self, changes: pa.Table) -> pa.Table:
         """h(ΔR) per key."""
@@ -84,8 +85,9 @@ class FoldedJoinOperator:
         columns = [from_values(v, None, pa.from_numpy_dtype(v.dtype)) for v in vectors]
         return pa.Table.from_arrays([*keys, *columns], schema=self._state.layout.schema)
 
-    def _rows_with_states(self, rows: pa.Table) -> pa.Table:
-        """ΔL ⋈ h(R)."""
+    def _rows_with_merged(self, rows: pa.Table, states: pa.Table) -> pa.Table:
+        """ΔL ⋈ h(R + ΔR)."""
+        self._merge(states)
         snapshot = self._state.snapshot()
         located = snapshot.find_lineage(arrays(rows, self._rows.lineage), rows.num_rows)
         own = [c.take(located.probe) for c in arrays(rows, self._own)]
@@ -93,7 +95,7 @@ class FoldedJoinOperator:
         return self._pairs(own, states, weights(rows)[located.probe])
 
     def _states_with_rows(self, states: pa.Table) -> pa.Table:
-        """(L + ΔL) ⋈ h(ΔR)."""
+        """L ⋈ h(ΔR)."""
         snapshot = self._rows.bag.snapshot()
         located = snapshot.find_lineage(arrays(states, self._lineage), states.num_rows)
         *own, weight = snapshot.gather(located, [*self._own, WEIGHT])

@@ -1,0 +1,94 @@
+"""Definitions by SQL: names in any case, types that are refused, kinds that are confused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import spark_incr
+from spark_incr.errors import IncrementalError
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    enabled = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    yield enabled
+    spark_incr.disable(enabled)
+
+
+def rows(session: SparkSession, query: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in session.sql(query).collect())
+
+
+def refused(session: SparkSession, statement: str) -> IncrementalError:
+    with pytest.raises(IncrementalError) as raised:
+        session.sql(statement)
+    return raised.value
+
+
+def test_a_view_that_is_replaced_keeps_its_name_and_its_readers(
+    session: SparkSession, spark: SparkSession, tmp_path: Path
+) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.sql("CREATE INCREMENTAL VIEW A AS SELECT k FROM t")
+    session.sql("CREATE INCREMENTAL VIEW b AS SELECT sum(k) AS s FROM a")
+    session.sql("INSERT INTO t VALUES (1)")
+    session.sql("CREATE OR REPLACE INCREMENTAL VIEW a AS SELECT k * 10 AS k FROM t")
+    session.sql("INSERT INTO t VALUES (2)")
+    assert rows(session, "SELECT * FROM b") == [(30,)]
+    assert refused(session, "DROP INCREMENTAL VIEW a").condition == "INCR_RELATION_IN_USE"
+    spark_incr.disable(session)
+    again = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    try:
+        again.sql("INSERT INTO t VALUES (3)")
+        assert rows(again, "SELECT * FROM b") == [(60,)]
+    finally:
+        spark_incr.disable(again)
+
+
+@pytest.mark.parametrize("type_", ["VARCHAR(3)", "CHAR(4)", "ARRAY<VARCHAR(2)>"])
+def test_a_type_of_limited_length_is_refused(session: SparkSession, type_: str) -> None:
+    raised = refused(session, f"CREATE INCREMENTAL TABLE t (id INT, v {type_})")
+    assert raised.condition == "INCR_TYPE_UNSUPPORTED"
+    assert spark_incr.engine(session).relations == []
+
+
+def test_a_relation_of_another_kind_is_named(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    with pytest.raises(IncrementalError, match="t is a table") as raised:
+        spark_incr.engine(session).view("t")
+    assert "SHOW INCREMENTAL VIEWS" in raised.value.hint
+
+
+def test_a_commit_takes_arrow_tables_of_different_tables(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    engine = spark_incr.engine(session)
+    one = pa.table({"k": pa.array([1], pa.int32())})
+    with pytest.raises(IncrementalError, match=r"a list is no pyarrow\.Table"):
+        engine.commit({"t": {"insert": [{"k": 1}]}})  # type: ignore[dict-item]
+    with pytest.raises(IncrementalError, match="named twice"):
+        engine.commit({"t": {"insert": one}, "T": {"insert": one}})
+    assert engine.table("t").to_arrow().num_rows == 0
+
+
+def test_an_error_of_spark_points_into_the_statement(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    with pytest.raises(AnalysisException, match="line 3 pos 3"):
+        session.sql("CREATE INCREMENTAL VIEW v AS\n  SELECT k,\n   nothing AS r FROM t")
+
+
+def test_readers_of_a_view_that_stays_behind_show_its_version(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.sql("CREATE INCREMENTAL VIEW low AS SELECT k FROM t")
+    session.sql("CREATE INCREMENTAL VIEW high AS SELECT sum(k) AS s FROM low")
+    session.sql("ALTER INCREMENTAL VIEW low SUSPEND")
+    version = spark_incr.engine(session).version
+    session.sql("INSERT INTO t VALUES (1)")
+    shown = {row["view"]: row for row in session.sql("SHOW INCREMENTAL VIEWS").collect()}
+    assert {row["shows_version"] for row in shown.values()} == {version}
