@@ -811,6 +811,10 @@ class Queries:
         group = ""
         if keys:
             style = self.choose(["text", "text", "position", "alias", "all", "sets"])
+            # Over sets a key is not the same in all rows of a group.
+            chosen = ("any_value(", "first(", "last(")
+            if style == "sets" and any(c.text.startswith(chosen) for c in calls):
+                style = "text"
             if style == "sets" and all(_not_a_position(k.text) == k.text for k in keys):
                 written = ", ".join(k.text for k in keys)
                 parts = [f"({', '.join(k.text for k in keys[:n])})" for n in range(len(keys) + 1)]

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from tests.fuzz import FAMILY, VARIANTS, report, run
 from tests.recorded import read_example
 
-EXAMPLES = 40
+EXAMPLES = 200
 FIXTURES = Path(__file__).parent / "fixtures" / "random"
 
 

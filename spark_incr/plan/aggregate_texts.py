@@ -326,8 +326,9 @@ def _moment(answer: Answer, inputs: Sequence[str]) -> str:
     y, xy, xx, yy = rest
     together = f"({xy} - {x} * {y} / {n})"
     if answer.function == "corr":
-        spreads = (f"GREATEST({aa} - {a} * {a} / {n}, 0)" for a, aa in ((x, xx), (y, yy)))
-        return f"CASE WHEN {n} > 1 THEN {together} / NULLIF(SQRT({' * '.join(spreads)}), 0) END"
+        for a, aa in ((x, xx), (y, yy)):
+            together = f"{together} / NULLIF(SQRT(GREATEST({aa} - {a} * {a} / {n}, 0)), 0)"
+        return f"CASE WHEN {n} > 1 THEN {together} END"
     if answer.function == "covar_samp":
         return f"CASE WHEN {n} > 1 THEN {together} / ({n} - 1) END"
     return f"CASE WHEN {n} > 0 THEN {together} / {n} END"

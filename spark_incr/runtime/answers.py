@@ -141,9 +141,10 @@ def _correlation(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Arra
     (count,), x, y, xy, xx, yy = states
     n = np.where(count > 0, count, 1).astype(np.float64)
     with np.errstate(all="ignore"):
-        spread = np.sqrt(central_moment(n, x, x, xx) * central_moment(n, y, y, yy))
-        result = central_moment(n, x, y, xy) / spread
-    return _double_column(result, (count > 1) & (spread != 0.0))
+        moments = [central_moment(n, v, v, vv) for v, vv in ((x, xx), (y, yy))]
+        spreads = [np.sqrt(np.maximum(moment, 0.0)) for moment in moments]
+        result = central_moment(n, x, y, xy) / spreads[0] / spreads[1]
+    return _double_column(result, (count > 1) & (spreads[0] != 0.0) & (spreads[1] != 0.0))
 
 
 def _bool_and(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
