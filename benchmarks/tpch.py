@@ -231,7 +231,7 @@ def write_plot(path: Path, found: Sequence[Measured], title: str) -> None:
     panel.set_ylabel("milliseconds per batch")
     panel.set_title(title, fontsize=10, loc="left")
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(frameon=False, ncols=2, loc="upper right")
+    panel.legend(frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
