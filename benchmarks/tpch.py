@@ -3,7 +3,8 @@
     python -m benchmarks.tpch --scale 0.1 [q01 q02 ...] [--batches 5] [--plot PNG] [--figures MD]
 
 The eight tables are loaded with nine tenths of the orders. Then each query in turn is a view over
-them, alone: it is created, follows the batches, is compared with Spark's answer, and is dropped. A
+them, alone: it is created, follows the batches, is compared with Spark's answer, and is dropped; the
+batches are then taken back, so that every query meets the same tables and the same batches. A
 batch replaces a thousandth of the orders, with their items: half of the changed rows arrive, half go.
 Ours is the durable commit, the tables included, and the whole answer as Arrow; Spark's is the query
 alone over cached tables.
@@ -139,17 +140,27 @@ def _chosen(rows: pa.Table, key: str, keys: np.ndarray, inside: bool = True) -> 
     return rows.filter(mask if inside else pc.invert(mask)).combine_chunks()
 
 
+def _taken_back(batch: Changes) -> Changes:
+    return {
+        table: {"insert": change["delete"], "delete": change["insert"]}
+        for table, change in batch.items()
+    }
+
+
 def measured(
     tables: Mapping[str, pa.Table], names: Sequence[str], batches: int, spark: SparkSession
 ) -> Iterator[Measured]:
     """The queries one after the other, over one set of tables."""
     refresh = Refresh(tables)
+    loaded = dict(refresh.tables)
+    changes = list(refresh.batches(WARMUPS + batches))
     with tempfile.TemporaryDirectory(prefix="spark_incr_tpch_") as directory:
         session = spark_incr.enable(spark.newSession(), Path(directory) / "state")
         plain_spark = Spark(spark)
         engine = spark_incr.engine(session)
         try:
-            for name, table in refresh.tables.items():
+            plain_spark.load(write_tables(refresh.tables, Path(directory) / "tables"))
+            for name, table in loaded.items():
                 session.sql(f"CREATE INCREMENTAL TABLE {name} ({ddl(table)})")
                 for start in range(0, table.num_rows, LOAD_ROWS):
                     engine.commit({name: {"insert": table.slice(start, LOAD_ROWS)}})
@@ -159,19 +170,20 @@ def measured(
                 session.sql(f"CREATE INCREMENTAL VIEW {name} AS {query}")
                 create_seconds = time.perf_counter() - began
                 times, jobs = [], plain_spark.jobs()
-                for changes in refresh.batches(WARMUPS + batches):
+                for batch in changes:
                     began = time.perf_counter()
-                    engine.commit(changes)
+                    engine.commit(batch)
                     answer = engine.view(name).to_arrow()
                     times.append((time.perf_counter() - began) * 1e3)
                 jobs = plain_spark.jobs() - jobs
-                plain_spark.load(write_tables(refresh.tables, Path(directory) / "tables"))
                 plain_spark.recompute([query])
                 spark_ms = [plain_spark.recompute([query]) for _ in range(RECOMPUTATIONS)]
                 check_equal(answer, plain_spark.answers([query])[0], name)
                 arrangements = engine.relation_named(name, "view").arrangements.values()
                 state = sum(a.snapshot().nbytes() for a in arrangements)
                 session.sql(f"DROP INCREMENTAL VIEW {name}")
+                for batch in reversed(changes):
+                    engine.commit(_taken_back(batch))
                 yield Measured(name, times[WARMUPS:], median(spark_ms), create_seconds, state, jobs)
         finally:
             plain_spark.close()

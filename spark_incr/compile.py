@@ -24,7 +24,7 @@ from spark_incr.plan.types import Field, Schema, arrow_type, type_text
 from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
-from spark_incr.sql.dialect import parse_query, print_sql
+from spark_incr.sql.dialect import bracketed, parse_query, print_sql
 
 _START = Position(1, 1)
 
@@ -60,7 +60,7 @@ def compile_query(
         schema = tuple(Field(name, f.type) for name, f in zip(names, schema, strict=True))
     _check_output(schema)
     tree = _read(text, analysis)
-    if not analysis.same_query(text, print_sql(tree)):
+    if not analysis.same_query(text, print_sql(bracketed(tree))):
         raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
     plan = compile_plan(text, catalog, analysis)
     for node in walk(plan):

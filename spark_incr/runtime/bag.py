@@ -2,8 +2,11 @@
 
 Law: after merging Δ into B, the weights of a row add up to its weight in B ⊎ Δ, all of them positive.
 `merge_bag` keeps one entry per row and tells its weight before and after. `add_to_bag` is for bags
-whose weights nobody asks for: entries of one row may stand in several runs, so that rows that arrive
+whose weights nobody asks for: entries of one row may stand several times, so that rows that arrive
 need no look-up, and only rows that leave are searched.
+
+A batch is brought into the order of the bag once: its look-ups, in this bag and in those that have
+the same lineage, and its own place as a run all follow that order.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import pyarrow as pa
 
 from spark_incr.runtime.arrangement import NOWHERE, Arrangement, Layout, Located
 from spark_incr.runtime.changes import WEIGHT, add, reweighted, weights
-from spark_incr.runtime.columns import Hashes, Ints, values
+from spark_incr.runtime.columns import Bools, Hashes, Ints, arrays, values
+from spark_incr.runtime.keys import group_rows, sorted_order
 
 
 @dataclass(frozen=True)
@@ -55,49 +59,75 @@ def merge_bag(bag: Arrangement, changes: pa.Table) -> Weights:
 
 
 @dataclass(frozen=True)
+class Arranged:
+    """A change batch in the order of a layout: by hash, and each row once if some leave."""
+
+    rows: pa.Table
+    hashes: Hashes
+
+    def where(self, chosen: Bools) -> Arranged:
+        """The rows that are chosen."""
+        if chosen.all():
+            return self
+        at = np.flatnonzero(chosen)
+        return Arranged(self.rows.take(at), self.hashes[at])
+
+
+def arrange(layout: Layout, changes: pa.Table) -> Arranged:
+    """A batch of changes in the order of a layout."""
+    changes = changes.select(layout.schema.names).combine_chunks()
+    hashes = layout.hashes(changes)
+    weight = weights(changes)
+    if (weight >= 0).all():
+        order = sorted_order(hashes)
+        return Arranged(changes.take(order), hashes[order])
+    groups = group_rows(arrays(changes, layout.identity), changes.num_rows, hashes)
+    total = groups.total(weight)
+    kept = np.flatnonzero(total)
+    rows = reweighted(changes.take(groups.first[kept]), total[kept])
+    return Arranged(rows, groups.hashes[kept])
+
+
+@dataclass(frozen=True)
 class Departure:
     """Rows that leave a bag: where they are in it, and how often each is left; below 0, it was not
     there often enough."""
 
-    rows: pa.Table
-    hashes: Hashes
+    leaving: Arranged
     located: Located
     left: Ints
 
 
-def find_departing(bag: Arrangement, leaving: pa.Table) -> Departure:
-    """Look up a consolidated batch of negative weights."""
-    leaving = leaving.select(bag.layout.schema.names)
-    hashes = bag.layout.hashes(leaving)
+def find_departing(bag: Arrangement, leaving: Arranged) -> Departure:
+    """Look up a batch of negative weights."""
     snapshot = bag.snapshot()
-    located = snapshot.find(leaving, hashes)
-    left = weights(leaving).copy()
+    located = snapshot.find(leaving.rows, leaving.hashes)
+    left = weights(leaving.rows).copy()
     np.add.at(left, located.probe, values(snapshot.gather(located, [WEIGHT])[0]))
-    return Departure(leaving, hashes, located, left)
+    return Departure(leaving, located, left)
 
 
-def exchange(bag: Arrangement, departure: Departure, arriving: pa.Table) -> None:
+def exchange(bag: Arrangement, departure: Departure, arriving: Arranged) -> None:
     """Take the departing rows out of the bag and put the arriving ones in."""
     assert (departure.left >= 0).all(), "a row was taken out that was not there"
-    arriving = arriving.select(bag.layout.schema.names)
-    hashes = bag.layout.hashes(arriving)
-    stays = np.flatnonzero(departure.left)
-    if len(stays):
-        staying = reweighted(departure.rows.take(stays), departure.left[stays])
-        arriving = add([arriving, staying])
-        hashes = np.concatenate([hashes, departure.hashes[stays]])
-    bag.replace(departure.located, arriving.combine_chunks(), hashes)
+    rows, hashes = arriving.rows, arriving.hashes
+    stays = departure.left > 0
+    if stays.any():
+        staying = departure.leaving.where(stays)
+        rows = add([rows, reweighted(staying.rows, departure.left[stays])])
+        hashes = np.concatenate([hashes, staying.hashes])
+    bag.replace(departure.located, rows, hashes)
 
 
 def add_to_bag(bag: Arrangement, changes: pa.Table) -> None:
-    """Add a batch to the bag; it must be consolidated if rows leave."""
-    if changes.num_rows == 0:
-        return
-    changes = changes.select(bag.layout.schema.names).combine_chunks()
-    weight = weights(changes)
-    leaving = np.flatnonzero(weight < 0)
-    if not len(leaving):
-        bag.replace(NOWHERE, changes, bag.layout.hashes(changes))
-        return
-    departure = find_departing(bag, changes.take(leaving))
-    exchange(bag, departure, changes.take(np.flatnonzero(weight > 0)))
+    """Add a batch to the bag."""
+    add_arranged(bag, arrange(bag.layout, changes))
+
+
+def add_arranged(bag: Arrangement, changes: Arranged) -> None:
+    """Add a batch that is in the order of the bag."""
+    leaves = weights(changes.rows) < 0
+    if not leaves.any():
+        bag.replace(NOWHERE, changes.rows, changes.hashes)
+    else:
+        exchange(bag, find_departing(bag, changes.where(leaves)), changes.where(~leaves))

@@ -33,7 +33,7 @@ from spark_incr.plan.nodes import (
 )
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.changes import consolidate, empty, weights
+from spark_incr.runtime.changes import empty
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.operators.affected import RederiveOperator
@@ -73,17 +73,6 @@ _Operator = (
     | SingleOperator
     | UnionOperator
     | WindowOperator
-)
-
-# Operators whose changes hold each row once.
-_CONSOLIDATED = (
-    AggregateOperator,
-    FoldedJoinOperator,
-    KeyedLimitOperator,
-    LimitOperator,
-    RecursionOperator,
-    RederiveOperator,
-    WindowOperator,
 )
 
 
@@ -199,10 +188,7 @@ class Dataflow:
             node = self._nodes[number]
             inputs = [results[self._numbers[child]] for child in self._inputs[node]]
             results[number] = self._run(node, operator, inputs, changes, start)
-        result = results[len(self._nodes) - 1]
-        if isinstance(self._operators[len(self._nodes) - 1], _CONSOLIDATED):
-            return result
-        return consolidate(result) if (weights(result) < 0).any() else result
+        return results[len(self._nodes) - 1]
 
     def _run(
         self,

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_incr.runtime.columns import Bools, Hashes, Ints, from_values, is_fixed, validity, values
+from spark_incr.runtime.order import dense_ranks
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 _NAN = np.uint64(0x7FF8000000000000)
@@ -210,11 +211,8 @@ def _sorted_map(array: pa.MapArray) -> pa.Array:
     keys, items = canonical(array.keys), canonical(array.items)
     lengths = np.diff(offsets)
     at = np.arange(offsets[0], offsets[-1])
-    entries = pa.table({"row": np.repeat(np.arange(len(array)), lengths), "key": keys.take(at)})
-    try:
-        order = pc.sort_indices(entries, [("row", "ascending"), ("key", "ascending")]).to_numpy()
-    except pa.ArrowNotImplementedError:  # keys that have no order here, such as structs
-        order = np.arange(len(at))
+    row = np.repeat(np.arange(len(array)), lengths)
+    order = np.lexsort((dense_ranks(keys.take(at)), row))
     places = pa.array(offsets - offsets[0], pa.int32())
     if array.null_count:
         valid = from_values(~values(pc.is_null(array)), None, pa.bool_())

@@ -14,10 +14,16 @@ import pyarrow as pa
 from spark_incr.errors import error
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import Departure, add_to_bag, bag_layout, exchange, find_departing
+from spark_incr.runtime.bag import (
+    Departure,
+    add_to_bag,
+    arrange,
+    bag_layout,
+    exchange,
+    find_departing,
+)
 from spark_incr.runtime.changes import (
     add,
-    consolidate,
     deleted,
     empty,
     inserted,
@@ -64,15 +70,16 @@ class Table:
         if arriving is not None and arriving.num_rows:
             self._check_not_null(arriving)
             arrives = inserted(arriving)
+        layout = self.rows.layout
         if leaving is None or not leaving.num_rows:
             self._check_key(arrives)
             add_to_bag(self.rows, arrives)
             return arrives
-        departure = find_departing(self.rows, consolidate(deleted(leaving)))
+        departure = find_departing(self.rows, arrange(layout, deleted(leaving)))
         self._check_present(departure)
-        changes = add([departure.rows, arrives])
+        changes = add([departure.leaving.rows, arrives])
         self._check_key(changes)
-        exchange(self.rows, departure, arrives)
+        exchange(self.rows, departure, arrange(layout, arrives))
         return changes
 
     def _fit(self, rows: pa.Table, what: str) -> pa.Table:
@@ -125,7 +132,9 @@ class Table:
     def _check_present(self, departure: Departure) -> None:
         absent = np.flatnonzero(departure.left < 0)
         if len(absent):
-            raise self._not_found(rows_of(departure.rows).take(absent[:_SHOWN]), len(absent))
+            raise self._not_found(
+                rows_of(departure.leaving.rows).take(absent[:_SHOWN]), len(absent)
+            )
 
     def _not_found(self, rows: pa.Table, count: int) -> Exception:
         more = f" and {count - _SHOWN} more" if count > _SHOWN else ""

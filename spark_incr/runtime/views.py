@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_incr.plan.nodes import Node
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.bag import add_arranged, arrange, bag_layout
 from spark_incr.runtime.changes import WEIGHT
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.dataflow import Dataflow
@@ -40,9 +40,11 @@ class View:
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """Maintain the view for a change of its relations; returns its own change."""
         change = self.dataflow.apply(changes, start).rename_columns([*self.schema.names, WEIGHT])
-        if self._bag is not None:
-            add_to_bag(self._bag, change)
-        return change
+        if self._bag is None:
+            return change
+        arranged = arrange(self._bag.layout, change)
+        add_arranged(self._bag, arranged)
+        return arranged.rows
 
 
 def chunks(rows: pa.Table, size: int) -> Iterator[pa.Table]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_incr.plan.types import arrow_schema, arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
-from spark_incr.runtime.bag import add_to_bag, bag_layout, find_departing
+from spark_incr.runtime.bag import add_to_bag, arrange, bag_layout, find_departing
 from spark_incr.runtime.changes import (
     add,
     consolidate,
@@ -88,21 +88,17 @@ class Source:
     def _sum(self, events: Events) -> Applied:
         if (events.weight == 1).all():
             return Applied(inserted(events.rows))
-        change = consolidate(with_weights(events.rows, events.weight))
-        weight = weights(change)
+        change = arrange(self.rows.layout, with_weights(events.rows, events.weight))
+        weight = weights(change.rows).copy()
         leaving = np.flatnonzero(weight < 0)
-        if not len(leaving):
-            return Applied(change)
-        wanted = change.take(leaving)
-        left = find_departing(self.rows, wanted).left
-        short = np.flatnonzero(left < 0)
+        departure = find_departing(self.rows, change.where(weight < 0))
+        short = np.flatnonzero(departure.left < 0)
         if not len(short):
-            return Applied(change)
-        missing = [row_text(rows_of(wanted), int(at)) for at in short]
-        weight = weight.copy()
-        weight[leaving[short]] -= left[short]
+            return Applied(change.rows)
+        missing = [row_text(rows_of(departure.leaving.rows), int(at)) for at in short]
+        weight[leaving[short]] -= departure.left[short]
         kept = np.flatnonzero(weight)
-        return Applied(reweighted(change, weight).take(kept), missing)
+        return Applied(reweighted(change.rows, weight).take(kept), missing)
 
     def _upsert(self, events: Events) -> Applied:
         key = self.definition.key

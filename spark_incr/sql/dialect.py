@@ -48,6 +48,22 @@ _ALIASES = frozenset(
 )
 
 
+# Spark's binary operators from + and || outwards. Those of a level bind alike, from the left.
+_COMPARISONS: dict[TokenType, type[exp.Binary]] = {
+    TokenType.EQ: exp.EQ,
+    TokenType.NEQ: exp.NEQ,
+    TokenType.NULLSAFE_EQ: exp.NullSafeEQ,
+    TokenType.LT: exp.LT,
+    TokenType.LTE: exp.LTE,
+    TokenType.GT: exp.GT,
+    TokenType.GTE: exp.GTE,
+}
+_BITS: tuple[tuple[TokenType, type[exp.Binary]], ...] = (
+    (TokenType.AMP, exp.BitwiseAnd),
+    (TokenType.CARET, exp.BitwiseXor),
+    (TokenType.PIPE, exp.BitwiseOr),
+)
+
 # Functions whose first operand of three is a unit, which is no column.
 _WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPDIFF", "DATEADD", "DATE_DIFF", "TIMEDIFF")
 
@@ -77,6 +93,7 @@ class SparkText(Spark):
 
     class Parser(SparkParser):
         ADD_JOIN_ON_TRUE = False
+        TERM = SparkParser.TERM | {TokenType.DPIPE: exp.DPipe}
         # FOR stands in PIVOT; comprehensions are not Spark's.
         RANGE_PARSERS = {  # noqa: RUF012, as sqlglot declares it
             token: parser
@@ -108,6 +125,41 @@ class SparkText(Spark):
                 ]:
                     token.token_type = TokenType.VAR
             return super().parse(raw_tokens, sql)
+
+        def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
+            """Comparisons of every kind, and then a predicate over all of it."""
+            this = self._parse_bitwise()
+            while self._match_set(_COMPARISONS):
+                kind = _COMPARISONS[self._prev.token_type]
+                this = self._build_predicate(kind, this, self._parse_bitwise())
+            return self._parse_range(this, parse_is=True) if parse_is else this
+
+        def _parse_bitwise(self, level: int = len(_BITS)) -> exp.Expr | None:
+            """Shifts bind tighter than &, that tighter than ^, and that tighter than |."""
+            if level == 0:
+                return self._parse_shift()
+            token, kind = _BITS[level - 1]
+            this = self._parse_bitwise(level - 1)
+            while self._match(token):
+                this = self.expression(kind(this=this, expression=self._parse_bitwise(level - 1)))
+            return this
+
+        def _parse_shift(self) -> exp.Expr | None:
+            this = self._parse_term()
+            while True:
+                if self._match_pair(TokenType.LT, TokenType.LT):
+                    kind: type[exp.Expr] = exp.BitwiseLeftShift
+                elif self._match_pair(TokenType.GT, TokenType.GT):
+                    kind = exp.BitwiseRightShift
+                else:
+                    return this
+                unsigned = kind is exp.BitwiseRightShift and self._match(TokenType.GT)
+                operand = self._parse_term()
+                this = self.expression(
+                    exp.Anonymous(this="shiftrightunsigned", expressions=[this, operand])
+                    if unsigned
+                    else kind(this=this, expression=operand)
+                )
 
         def _parse_join(
             self,
@@ -257,6 +309,34 @@ def parse_query(text: str) -> exp.Query:
 def print_sql(tree: exp.Expr, pretty: bool = False) -> str:
     """A tree as Spark SQL."""
     return tree.sql(dialect=SparkText, pretty=pretty, comments=False)
+
+
+_OPERATORS: tuple[type[exp.Expr], ...] = (
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.DPipe, exp.Neg),
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot),
+    *_COMPARISONS.values(),
+    *(exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike),
+    *(exp.And, exp.Or, exp.Not),
+)
+# Where an operator stands alone already, or is part of a clause and no operand.
+_NO_OPERAND = (exp.Paren, exp.Not, exp.Interval, exp.Pivot)
+
+
+def bracketed(tree: exp.Expr) -> exp.Expr:
+    """The tree with every operation in parentheses: its text has one reading.
+
+    >>> print_sql(bracketed(parse_query("SELECT a | b & c = d")))
+    'SELECT ((a | (b & c)) = d)'
+    """
+    tree = tree.copy()
+    for node in list(tree.find_all(*_OPERATORS)):
+        parent = node.parent
+        chained = isinstance(node, exp.Connector) and type(node) is type(parent)
+        if not chained and not isinstance(parent, _NO_OPERAND):
+            brackets = exp.Paren()
+            node.replace(brackets)
+            brackets.set("this", node)
+    return tree
 
 
 def quoted(name: str) -> str:

@@ -13,16 +13,14 @@ import pyarrow as pa
 from spark_incr.plan.nodes import RELATION, Rederive
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.bag import add_arranged, arrange, bag_layout
 from spark_incr.runtime.changes import (
+    WEIGHT,
     add,
-    consolidate,
     empty,
     inserted,
     negate,
     repeated,
-    weights,
-    with_weights,
 )
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.lineage import Lineage, touched_keys
@@ -49,20 +47,21 @@ class RederiveOperator:
     def apply(self, changes: pa.Table) -> pa.Table:
         """The change of the results for a change of the input."""
         starting = not self._lineage.names and not self._results.runs
-        changes = consolidate(self._lineage.with_lineage(changes))
-        if changes.num_rows == 0 and not starting:
+        arranged = arrange(self._rows.layout, self._lineage.with_lineage(changes))
+        if arranged.rows.num_rows == 0 and not starting:
             return empty(self.schema)
-        touched, count = touched_keys(changes, self._lineage.names)
-        add_to_bag(self._rows, changes)
+        touched, count = touched_keys(arranged.rows, self._lineage.names)
+        add_arranged(self._rows, arranged)
         before = self._of_keys(self._results, touched, count)
         rows = repeated(self._of_keys(self._rows, touched, count)).select(self._input_names)
         # What depends on the order of rows shall depend on the rows alone.
         rows = rows.take(row_order(rows, (), self._input_names))
         result = self._evaluator.query_rows(self._query, {RELATION: rows}, self.schema)
         after = inserted(self._lineage.with_lineage(result))
-        change = consolidate(add([negate(before), after.select(before.column_names)]))
-        add_to_bag(self._results, change)
-        return with_weights(change.select(self.schema.names), weights(change))
+        both = add([negate(before), after.select(before.column_names)])
+        change = arrange(self._results.layout, both)
+        add_arranged(self._results, change)
+        return change.rows.select([*self.schema.names, WEIGHT])
 
     def _of_keys(self, bag: Arrangement, keys: list[pa.Array], count: int) -> pa.Table:
         snapshot = bag.snapshot()

@@ -16,7 +16,7 @@ from spark_incr.plan.nodes import Node
 from spark_incr.plan.stages import ROWS, AggregateStage
 from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
-from spark_incr.runtime.bag import add_to_bag
+from spark_incr.runtime.bag import add_arranged
 from spark_incr.runtime.changes import WEIGHT, weights, with_weights
 from spark_incr.runtime.columns import Ints, arrays, from_values, single, values
 from spark_incr.runtime.keys import group_rows
@@ -60,12 +60,15 @@ class FoldedJoinOperator:
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """The change of the aggregate for changes of both sides of the join."""
         rows, folded = (left, right) if self._right else (right, left)
-        rows, _ = self._rows.prepare(rows)
+        changes, _ = self._rows.prepare(rows)
         states = self._fold(with_present(folded, self._never_null))
         pairs = side_by_side(
-            [lambda: self._states_with_rows(states), lambda: self._rows_with_merged(rows, states)]
+            [
+                lambda: self._states_with_rows(states),
+                lambda: self._rows_with_merged(changes.rows, states),
+            ]
         )
-        add_to_bag(self._rows.bag, rows)
+        add_arranged(self._rows.bag, changes)
         return self._aggregate.apply_partial(pairs)
 
     def _fold(self, changes: pa.Table) -> pa.Table:

@@ -23,11 +23,10 @@ import pyarrow as pa
 from spark_incr.plan.nodes import Join, JoinKind, Node
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.bag import Arranged, add_arranged, arrange, bag_layout
 from spark_incr.runtime.changes import (
     WEIGHT,
     add,
-    consolidate,
     empty,
     reweighted,
     weights,
@@ -50,8 +49,9 @@ class JoinOperator:
 
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """The change of the join for changes of its sides."""
-        left, unmatched_left = self._left.prepare(left)
-        right, unmatched_right = self._right.prepare(right)
+        left_changes, unmatched_left = self._left.prepare(left)
+        right_changes, unmatched_right = self._right.prepare(right)
+        left, right = left_changes.rows, right_changes.rows
         results: list[pa.Table] = []
         if self._kind is not JoinKind.INNER:
             keys = _touched_keys(self._left, left, self._right, right)
@@ -65,10 +65,10 @@ class JoinOperator:
                 results += [self._extended(alone), self._extended(unmatched_right)]
         if not self._kind.left_only:
             results.append(self._pairs(left, self._left, self._right))
-        add_to_bag(self._left.bag, left)
+        add_arranged(self._left.bag, left_changes)
         if not self._kind.left_only:
             results.append(self._pairs(right, self._right, self._left))
-        add_to_bag(self._right.bag, right)
+        add_arranged(self._right.bag, right_changes)
         return add(results)
 
     def _pairs(self, changes: pa.Table, own: Side, other: Side) -> pa.Table:
@@ -128,17 +128,14 @@ class Side:
         schema = self._lineage.extended(arrow_schema(node.schema))
         self.bag = Arrangement(bag_layout(schema, self.lineage))
 
-    def prepare(self, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """The rows that can match, with their keys and consolidated if some leave, and those that cannot."""
+    def prepare(self, changes: pa.Table) -> tuple[Arranged, pa.Table]:
+        """The rows that can match, in the order of the bag, and those that cannot."""
         keep = _present(changes, self._keys)
         without = changes.slice(0, 0)
         if not keep.all():
             without = changes.filter(_mask(~keep))
             changes = changes.filter(_mask(keep))
-        changes = self._lineage.with_lineage(changes)
-        if (weights(changes) < 0).any():
-            changes = consolidate(changes)
-        return changes, without
+        return arrange(self.bag.layout, self._lineage.with_lineage(changes)), without
 
     def counts(self, keys: list[pa.Array], groups: Groups, changed: Ints) -> _Counts:
         snapshot = self.bag.snapshot()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_incr.plan.nodes import Limit
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.bag import add_arranged, add_to_bag, arrange, bag_layout
 from spark_incr.runtime.changes import (
     WEIGHT,
     add,
@@ -44,12 +44,12 @@ class KeyedLimitOperator:
 
     def apply(self, changes: pa.Table) -> pa.Table:
         """The change of the first rows of each key for a change of all rows."""
-        changes = consolidate(changes)
-        if changes.num_rows == 0:
+        arranged = arrange(self._rows.layout, changes)
+        if arranged.rows.num_rows == 0:
             return empty(self.schema)
-        touched, count = touched_keys(changes, self._node.keys)
+        touched, count = touched_keys(arranged.rows, self._node.keys)
         before = self._result(touched, count)
-        add_to_bag(self._rows, changes)
+        add_arranged(self._rows, arranged)
         return consolidate(add([negate(before), self._result(touched, count)]))
 
     def _result(self, keys: list[pa.Array], count: int) -> pa.Table:
@@ -79,13 +79,14 @@ class LimitOperator:
 
     def apply(self, changes: pa.Table) -> pa.Table:
         """The change of the first rows for a change of all rows."""
-        changes = consolidate(changes)
+        arranged = arrange(self._rows.layout, changes)
+        changes = arranged.rows
         if changes.num_rows == 0:
             return empty(self.schema)
         head = self._content(self._head)
         before = first_rows(head, self._node)
         complete = _size(head) == _size(self._content(self._total))
-        add_to_bag(self._rows, changes)
+        add_arranged(self._rows, arranged)
         self._count(_size(changes))
         head = self._follow(head, changes, complete)
         needed = self._needed

@@ -32,7 +32,7 @@ class RecursionOperator:
     def apply(self, *changes: pa.Table) -> pa.Table:
         """The change of the result for changes of the inputs."""
         for bag, change in zip(self._rows, changes, strict=True):
-            add_to_bag(bag, consolidate(change))
+            add_to_bag(bag, change)
         relations = {
             name: repeated(bag.snapshot().rows()).rename_columns(list(names))
             for (name, names), bag in zip(self._relations, self._rows, strict=True)

@@ -14,7 +14,7 @@ from spark_incr.plan.types import arrow_schema
 from spark_incr.plan.window_functions import WindowCall, read_calls
 from spark_incr.plan.windows import window_query
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.bag import add_to_bag, bag_layout
+from spark_incr.runtime.bag import add_arranged, arrange, bag_layout
 from spark_incr.runtime.changes import (
     WEIGHT,
     add,
@@ -52,12 +52,12 @@ class WindowOperator:
 
     def apply(self, changes: pa.Table) -> pa.Table:
         """The change of the rows with their functions for a change of the rows."""
-        changes = consolidate(self._lineage.with_lineage(changes))
-        if changes.num_rows == 0:
+        arranged = arrange(self._rows.layout, self._lineage.with_lineage(changes))
+        if arranged.rows.num_rows == 0:
             return empty(self.schema)
-        touched, count = touched_keys(changes, self._lineage.names)
+        touched, count = touched_keys(arranged.rows, self._lineage.names)
         before = self._evaluated(touched, count)
-        add_to_bag(self._rows, changes)
+        add_arranged(self._rows, arranged)
         after = self._evaluated(touched, count)
         return consolidate(add([deleted(before), inserted(after)]))
 
