@@ -64,6 +64,7 @@ def write_definition(definition: Definition) -> dict[str, Any]:
             "primary_key": list(definition.primary_key),
             "not_null": sorted(definition.not_null),
             "statement": definition.statement,
+            "longest": dict(definition.longest),
         }
     if isinstance(definition, SourceDefinition):
         return {
@@ -100,6 +101,7 @@ def read_definition(item: Mapping[str, Any]) -> Definition:
             tuple(item["primary_key"]),
             frozenset(item["not_null"]),
             item["statement"],
+            item.get("longest", {}),
         )
     statement = parse_statement(item["statement"])
     if item["kind"] == "source":

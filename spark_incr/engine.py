@@ -8,11 +8,9 @@ reads, writes what is new, and publishes the version when its manifest is there.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr import definitions
 from spark_incr.catalog import StoredView
 from spark_incr.compile import Compiled
-from spark_incr.errors import error
+from spark_incr.errors import error, warn
 from spark_incr.feed import Subscription
 from spark_incr.history import History, Listener, Phases, Record, SourceRead, Timer, record_of
 from spark_incr.intake import take_in
@@ -30,7 +28,6 @@ from spark_incr.plan.environment import Known
 from spark_incr.reading import EngineSnapshot, RelationReader
 from spark_incr.relation import Relation, Status
 from spark_incr.runner import Runner
-from spark_incr.runtime.parallel import side_by_side
 from spark_incr.runtime.tables import Table, TableDefinition
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sources.attach import attach_stream
@@ -154,11 +151,11 @@ class Engine:
         """
         phases = Phases()
         with Timer(phases, "apply") as timer, self.versions.version() as version:
-            applied: dict[str, Callable[[], pa.Table]] = {}
+            tables: dict[str, pa.Table] = {}
             for name, sides in changes.items():
                 relation = self.relation_named(name, "table")
                 assert isinstance(relation.state, Table)
-                if relation.name in applied:
+                if relation.name in tables:
                     raise error("INCR_SCHEMA_MISMATCH", table=name, what="it is named twice")
                 unknown = set(sides) - {"insert", "delete"}
                 if unknown:
@@ -168,11 +165,9 @@ class Engine:
                     if not isinstance(rows, pa.Table):
                         what = f"a {type(rows).__name__} is no pyarrow.Table"
                         raise error("INCR_SCHEMA_MISMATCH", table=name, what=what)
-                applied[relation.name] = partial(
-                    relation.state.apply, sides.get("insert"), sides.get("delete")
-                )
-            pairs = zip(applied, side_by_side(list(applied.values())), strict=True)
-            tables = {name: change for name, change in pairs if change.num_rows}
+                change = relation.state.apply(sides.get("insert"), sides.get("delete"))
+                tables[relation.name] = change
+            tables = {name: change for name, change in tables.items() if change.num_rows}
             maintained = self.maintain(tables, version, frozenset(), strict)
             record = None
             if tables:
@@ -244,7 +239,7 @@ class Engine:
                     version=self.relation_named(name, "view").maintained,
                     failure=str(failure).split("\n")[0],
                 )
-                warnings.warn(str(what), RuntimeWarning, stacklevel=3)
+                warn(str(what))
         return Commit(self.version, phases.total, maintained.views, maintained.failed)
 
     def _tell(self, record: Record) -> None:

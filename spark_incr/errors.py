@@ -6,6 +6,8 @@ Every failure a user can meet is raised as an `IncrementalError` whose `conditio
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass
 
 
@@ -38,6 +40,7 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_RELATION_IN_USE": Condition(
         "{name} is read by {readers}", "Drop those views first, or use CASCADE."
     ),
+    "INCR_ALTER": Condition("ALTER INCREMENTAL VIEW cannot {what}"),
     "INCR_RESERVED_NAME": Condition(
         "the name {name} is reserved", "Names that begin with __incr_ belong to the engine."
     ),
@@ -69,6 +72,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INCR_NULL_KEY": Condition("primary key column {column} of {table} is NULL"),
     "INCR_NOT_NULL": Condition("column {column} of {table} is NOT NULL, but a row has NULL there"),
+    "INCR_TOO_LONG": Condition(
+        "column {column} of {table} has at most {longest} characters, but a row has {value!r} there"
+    ),
     "INCR_ROW_NOT_FOUND": Condition("rows to delete are not in {table}: {rows}"),
     "INCR_SCHEMA_MISMATCH": Condition("the rows do not fit table {table}: {what}"),
     "INCR_MERGE_CARDINALITY": Condition(
@@ -225,3 +231,11 @@ def error(
         entry.hint if hint is None else hint,
         position,
     )
+
+
+def warn(what: str) -> None:
+    """Warn whoever called the package: the line that is shown is theirs, not one of ours."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("spark_incr."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(what, RuntimeWarning, stacklevel=level)

@@ -7,13 +7,12 @@ row that was deleted k times stands k times in the feed, as it would in Delta's.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.errors import error
+from spark_incr.errors import error, warn
 from spark_incr.plan.types import arrow_schema
 from spark_incr.relation import Relation
 from spark_incr.runtime.changes import rows_of, weights
@@ -124,7 +123,7 @@ class Subscription:
                 self._consumer(version, found)
         except Exception as failure:
             what = f"version {version} of {self.name} was not consumed: {failure}"
-            warnings.warn(what, stacklevel=2)
+            warn(what)
             return False
         self.position = version
         return True

@@ -10,12 +10,12 @@ import datetime
 import json
 import time
 import uuid
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_incr.errors import warn
 from spark_incr.maintenance import Maintained
 from spark_incr.relation import Relation
 from spark_incr.runtime.store import Manifest
@@ -173,7 +173,7 @@ class History:
                     listener(text)
                 except Exception as failure:  # noqa: PERF203, each listener stands alone
                     what = f"version {record.version} was not heard by {listener}: {failure}"
-                    warnings.warn(what, stacklevel=2)
+                    warn(what)
 
 
 def _stored_bytes(arrangements: Mapping[str, Any]) -> int:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from spark_incr.errors import IncrementalError, error
+from spark_incr.errors import IncrementalError, error, warn
 from spark_incr.relation import Relation, Status
 from spark_incr.runtime.views import View
 from spark_incr.sources.files import FileStream, MicroBatch, is_local
@@ -157,7 +156,7 @@ class Runner:
             except BaseException as failure:
                 # Not a source's and not a view's: the state itself cannot move on.
                 self.failure = failure
-                warnings.warn(f"the engine could not move on: {failure}", stacklevel=1)
+                warn(f"the engine could not move on: {failure}")
                 if self._fatal(failure):
                     return
             self._wake.wait(max(0.0, self._interval - (time.monotonic() - began)))

@@ -27,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except IncrementalError as failure:
-        hint = f". {failure.hint}" if failure.hint else ""
-        detail = f": {failure.detail}" if failure.detail else ""
-        print(f"spark-incr: [{failure.condition}] {failure.message}{detail}{hint}", file=sys.stderr)
+        what = ": ".join(part for part in (failure.message, failure.detail) if part)
+        text = f"{what.removesuffix('.')}. {failure.hint}" if failure.hint else what
+        print(f"spark-incr: [{failure.condition}] {text}", file=sys.stderr)
         return 1
     except PySparkException as failure:
         print(f"spark-incr: {without_plan(str(failure).strip())}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         view = shared.engine.relation_named(options.target, "view")
         if options.svg is not None:
             Path(options.svg).write_text(view_picture(view), encoding="utf-8")
+            print(f"spark-incr: drew {options.svg}", file=sys.stderr)
         text = f"EXPLAIN {mode}INCREMENTAL VIEW {quote_name(view.name)}"
         print(_answer(shared.spark, text))
     return 0

@@ -140,4 +140,5 @@ def _ls(options: argparse.Namespace) -> int:
     if options.svg is not None:
         head = f"Models in {Path(options.folder).resolve().name}/"
         Path(options.svg).write_text(graph_svg(models, head), encoding="utf-8")
+        print(f"spark-incr: drew {options.svg}", file=sys.stderr)
     return 0

@@ -52,7 +52,8 @@ def read_script(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as failure:
-        raise SystemExit(f"spark-incr: {path} cannot be read: {failure}") from None
+        what = failure.strerror if isinstance(failure, OSError) else failure
+        raise SystemExit(f"spark-incr: {path} cannot be read: {what}") from None
 
 
 def _script(options: argparse.Namespace) -> str | None:

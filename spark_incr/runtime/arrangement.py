@@ -163,9 +163,13 @@ class Snapshot:
             counts = _equal_run_lengths(run.hashes, first, low)
         else:
             counts = np.searchsorted(run.hashes, high, "right") - first
-        probes = np.repeat(np.arange(len(low)), counts)
-        ends = np.cumsum(counts)
-        rows = np.arange(len(probes)) + np.repeat(first - (ends - counts), counts)
+        if counts.max(initial=0) <= 1:
+            probes = np.flatnonzero(counts)
+            rows = first[probes]
+        else:
+            probes = np.repeat(np.arange(len(low)), counts)
+            ends = np.cumsum(counts)
+            rows = np.arange(len(probes)) + np.repeat(first - (ends - counts), counts)
         if run.died is not None and len(rows):
             keep = run.died[rows] > self.version
             if not keep.all():
@@ -175,33 +179,21 @@ class Snapshot:
     def _locate(
         self, names: Sequence[str], keys: Sequence[pa.Array], low: Hashes, high: Hashes | None
     ) -> Located:
-        found: list[tuple[Ints, int, Ints]] = []
         # Binary searches for ascending probes stay in the cache.
         order = None if (low[1:] >= low[:-1]).all() else sorted_order(low)
         if order is not None:
             low, high = low[order], None if high is None else high[order]
-        for index, run in enumerate(self.runs):
-            probes, rows = self._candidates(run, low, high)
-            if not len(rows):
-                continue
-            if order is not None:
-                probes = order[probes]
-            same = equal_columns(
-                [single(run.rows.column(n)).take(rows) for n in names],
-                [k.take(probes) for k in keys],
-                len(rows),
-            )
-            if not same.all():
-                probes, rows = probes[same], rows[same]
-            found.append((probes, index, rows))
-        if not found:
-            nothing = np.zeros(0, dtype=np.int64)
-            return Located(nothing, nothing, nothing)
-        return Located(
-            np.concatenate([p for p, _, _ in found]),
-            np.concatenate([np.full(len(r), i, dtype=np.int64) for _, i, r in found]),
-            np.concatenate([r for _, _, r in found]),
-        )
+        found = [self._candidates(run, low, high) for run in self.runs]
+        if not any(len(rows) for _, rows in found):
+            return NOWHERE
+        probe = np.concatenate([probes for probes, _ in found])
+        if order is not None:
+            probe = order[probe]
+        run = np.repeat(np.arange(len(found)), [len(rows) for _, rows in found])
+        located = Located(probe, run, np.concatenate([rows for _, rows in found]))
+        stored, asked = self.gather(located, names), [key.take(probe) for key in keys]
+        same = equal_columns(stored, asked, len(probe))
+        return located if same.all() else Located(probe[same], run[same], located.row[same])
 
     def find(self, keys: pa.Table, hashes: Hashes) -> Located:
         """The live row of each identity, if there is one."""
@@ -219,19 +211,17 @@ class Snapshot:
 
     def gather(self, located: Located, names: Sequence[str]) -> list[pa.Array]:
         """The named columns of located rows, in the order of `located`."""
-        return [self._gather_column(located, name) for name in names]
-
-    def _gather_column(self, located: Located, name: str) -> pa.Array:
-        kind = self.layout.schema.field(name).type
-        parts: list[pa.Array] = []
-        for index, run in enumerate(self.runs):
-            # Located rows come run by run, so concatenation keeps their order.
-            low, high = np.searchsorted(located.run, [index, index + 1])
-            if low < high:
-                parts.append(single(run.rows.column(name)).take(located.row[low:high]))
+        # Located rows come run by run, so concatenation keeps their order.
+        ends = np.searchsorted(located.run, np.arange(len(self.runs) + 1))
+        parts = [
+            (run.rows, located.row[low:high])
+            for run, low, high in zip(self.runs, ends[:-1], ends[1:], strict=True)
+            if low < high
+        ]
         if not parts:
-            return pa.array([], kind)
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+            return [pa.array([], self.layout.schema.field(name).type) for name in names]
+        columns = [[single(rows.column(name)).take(at) for rows, at in parts] for name in names]
+        return [taken[0] if len(taken) == 1 else pa.concat_arrays(taken) for taken in columns]
 
     def aligned(self, located: Located, names: Sequence[str], length: int) -> list[pa.Array]:
         """The named columns of located rows, one per probe; NULL where a probe found nothing."""

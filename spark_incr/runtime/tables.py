@@ -6,10 +6,12 @@ with a primary key, at most one row per key is left after the batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_incr.errors import error
 from spark_incr.plan.types import Schema, arrow_schema
@@ -46,6 +48,8 @@ class TableDefinition:
     primary_key: tuple[str, ...]
     not_null: frozenset[str]
     statement: str
+    longest: Mapping[str, int] = field(default_factory=dict)
+    """The length that strings may have, where it is limited."""
 
 
 class Table:
@@ -69,7 +73,7 @@ class Table:
         arrives = empty(self.schema)
         if arriving is not None and arriving.num_rows:
             self._check_not_null(arriving)
-            arrives = inserted(arriving)
+            arrives = inserted(self._in_length(arriving))
         layout = self.rows.layout
         if leaving is None or not leaving.num_rows:
             self._check_key(arrives)
@@ -148,6 +152,23 @@ class Table:
                 raise error("INCR_NULL_KEY", column=name, table=self.definition.name)
             if name in self.definition.not_null:
                 raise error("INCR_NOT_NULL", column=name, table=self.definition.name)
+
+    def _in_length(self, rows: pa.Table) -> pa.Table:
+        """The rows without the spaces that end a string beyond its length."""
+        for name, longest in self.definition.longest.items():
+            column = single(rows.column(name))
+            long = np.flatnonzero(pc.fill_null(pc.greater(pc.utf8_length(column), longest), False))
+            if not len(long):
+                continue
+            texts = column.take(long)
+            surplus = pc.utf8_rtrim(pc.utf8_slice_codeunits(texts, longest), " ")
+            if pc.any(pc.not_equal(surplus, "")).as_py():
+                value = texts.filter(pc.not_equal(surplus, ""))[0].as_py()
+                table = self.definition.name
+                raise error("INCR_TOO_LONG", column=name, table=table, longest=longest, value=value)
+            short = pc.utf8_slice_codeunits(column, 0, longest)
+            rows = rows.set_column(rows.schema.get_field_index(name), name, short)
+        return rows
 
     def _check_key(self, changes: pa.Table) -> None:
         key = self.definition.primary_key

@@ -45,6 +45,7 @@ from spark_incr.sql.statements import (
     ExplainMode,
     Kind,
     Refresh,
+    RenameTo,
     Resume,
     SetPolicy,
     SetProperties,
@@ -139,24 +140,32 @@ class _Positioned:
             failure.place(Position(place.line + self._start.line - 1, column))
 
 
-def _column_type(spark: SparkSession, text: str) -> T.DataType | None:
-    """The type that a text says; None for one of limited length, which Spark keeps in tables only."""
+def _column_type(spark: SparkSession, text: str) -> tuple[T.DataType | None, int | None]:
+    """The type that a text says, and the length that it allows.
+
+    VARCHAR is a string of limited length. Spark pads CHAR wherever it is written, read or compared:
+    it has no type here, and neither have fields of limited length.
+    """
     jvm: Any = spark._jvm
     parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
-    if jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.hasCharVarchar(parsed):
-        return None
-    return T._parse_datatype_json_string(parsed.json())
+    if not jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.hasCharVarchar(parsed):
+        return T._parse_datatype_json_string(parsed.json()), None
+    varchar = parsed.getClass().getSimpleName() == "VarcharType"
+    return (T.StringType(), int(parsed.length())) if varchar else (None, None)
 
 
 def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -> str:
     if statement.if_not_exists and engine.find(statement.name) is not None:
         return f"{statement.name} already exists"
-    fields = []
+    fields, longest = [], {}
     for column in statement.columns:
-        type_ = _column_type(spark, column.type_text)
+        type_, length = _column_type(spark, column.type_text)
         if type_ is None or arrow_type(type_) is None:
-            raise error("INCR_TYPE_UNSUPPORTED", type=column.type_text, name=column.name)
+            hint = "Use VARCHAR or STRING." if "CHAR" in column.type_text.upper() else None
+            raise error("INCR_TYPE_UNSUPPORTED", type=column.type_text, name=column.name, hint=hint)
         fields.append(Field(column.name, type_))
+        if length is not None:
+            longest[column.name] = length
     by_name = {f.name.lower(): f.name for f in fields}
     for name in statement.primary_key:
         if name.lower() not in by_name:
@@ -167,6 +176,7 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
         tuple(by_name[name.lower()] for name in statement.primary_key),
         frozenset(c.name for c in statement.columns if c.not_null),
         show_create(replace(statement, if_not_exists=False, or_replace=False)),
+        longest,
     )
     if statement.or_replace and engine.find(statement.name) is not None:
         engine.drop(statement.name, "table")
@@ -235,10 +245,9 @@ def _alter(engine: Engine, statement: AlterView) -> str:
         case SetProperties(properties):
             merged = {**dict(stored.statement.properties), **dict(properties)}
             changed = replace(stored.statement, properties=tuple(merged.items()))
-        case _:
-            raise error(
-                "INCR_UNSUPPORTED", what=f"ALTER ... {type(statement.action).__name__.upper()}"
-            )
+        case RenameTo():
+            hint = "Create the view under its new name and drop the old one."
+            raise error("INCR_ALTER", what="rename a view", hint=hint)
     text = show_create(changed)
     if changed.trigger != stored.statement.trigger and relation.status is Status.ACTIVE:
         engine.refresh(relation.name)

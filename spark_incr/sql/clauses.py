@@ -104,7 +104,7 @@ def column_definitions(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tu
                 primary_key()
                 key.append((place, name))
             else:
-                raise cursor.expected("NOT NULL, PRIMARY KEY, COMMENT, , or )")
+                raise cursor.expected("NOT NULL, PRIMARY KEY, COMMENT, a comma or )")
         definitions.append(ColumnDefinition(name, type_text, not_null, comment))
 
     cursor.listed(item)

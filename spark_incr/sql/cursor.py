@@ -139,7 +139,7 @@ class Cursor:
         yield parse()
         while not self.take(")"):
             if not self.take(","):
-                raise self.expected(", or )")
+                raise self.expected("a comma or )")
             yield parse()
 
     def finish(self) -> None:
