@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -164,6 +165,12 @@ def test_the_prompt_takes_lines_up_to_a_semicolon(terminal: Terminal, tmp_path: 
         assert "times are off" in terminal.read_until("incr> ")
         terminal.type("\\?\n")
         assert "\\i FILE     run a script" in terminal.read_until("incr> ")
+        terminal.type("SELECT sum(a.id * b.id) FROM range(10000000) a, range(10000000) b;\n")
+        time.sleep(5)
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        assert "interrupted" in terminal.read_until("incr> ")
+        terminal.type("SELECT 'still' || ' here' AS so;\n")
+        assert "still here" in terminal.read_until("incr> ")
         terminal.type("\x04")
         assert terminal.process.wait(60) == 0
         history = tmp_path / "home" / "spark_incr" / "history"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from spark_incr.engine import Engine
 from spark_incr.errors import error
@@ -62,6 +63,16 @@ class Door:
         declare_all(self.relations, self.engine)
 
     def sql(self, text: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        """Spark's `sql`: `{name}` in the text stands for a value, a column or a DataFrame."""
+        if not kwargs:
+            return self._run(text, args)
+        formatter = SQLStringFormatter(self.spark)
+        try:
+            return self._run(formatter.format(text, **kwargs), args)
+        finally:
+            formatter.clear()
+
+    def _run(self, text: str, args: Any) -> DataFrame:
         heard = hear(self.engine, text)
         if isinstance(heard, Own):
             statement = admitted(heard.statement, self.views.admit)
@@ -76,7 +87,7 @@ class Door:
             return frame_of(self.spark, list(counts), [list(counts.values())])
         with self._reading:
             self.read(text)
-            return self.spark_sql(self.versioned.resolve(text), args, **kwargs)
+            return self.spark_sql(self.versioned.resolve(text), args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803, the name is Spark's
         with self._reading:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -140,6 +141,8 @@ def test_schemas(server: Server) -> None:
     assert run(other, "SELECT * FROM top") == [(Decimal("99.00"),)]
     assert "INCR_NAME_UNUSABLE" in refused(other, "CREATE INCREMENTAL VIEW v AS SELECT * FROM top")
     assert run(cursor, "SHOW TABLES IN mart") == [("mart", "top", False)]
+    for statement in ("DROP SCHEMA mart CASCADE", "DROP DATABASE IF EXISTS mart"):
+        assert "DROP SCHEMA of its schema" in refused(cursor, statement)
     run(other, "DROP INCREMENTAL VIEW top")
     run(cursor, "DELETE FROM orders WHERE id = 9")
     assert run(cursor, "SHOW TABLES IN mart") == []
@@ -335,6 +338,27 @@ def test_stopping_leaves_the_last_version(server: Server, spark: SparkSession) -
         assert ("last", 1, Decimal("1.00")) in [
             tuple(row) for row in session.table("revenue").collect()
         ]
+    finally:
+        spark_incr.disable(session)
+
+
+def test_stopping_the_whole_group_leaves_the_last_version(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """As a supervisor does it: Spark hears the signal as soon as we do."""
+    server = start(tmp_path / "state")
+    try:
+        cursor = server.cursor()
+        run(cursor, "CREATE INCREMENTAL TABLE t (id BIGINT)")
+        run(cursor, "INSERT INTO t VALUES (1), (2)")
+        os.killpg(server.process.pid, signal.SIGTERM)
+        assert server.process.wait(60) == 0, server.output
+    finally:
+        stop(server)
+    assert not any("Traceback" in line for line in server.output)
+    session = spark_incr.enable(spark.newSession(), server.state)
+    try:
+        assert session.table("t").count() == 2
     finally:
         spark_incr.disable(session)
 

@@ -100,3 +100,16 @@ def test_replacing_a_view_that_others_read(session: SparkSession) -> None:
     assert spark_incr.engine(session).version == version
     session.sql("DELETE FROM t WHERE id = 3")
     assert session.sql("SELECT * FROM top").collect() == [(2,)]
+
+
+def test_values_and_frames_stand_in_statements(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE numbers (n BIGINT)")
+    session.sql(
+        "INSERT INTO numbers SELECT id FROM {frame} WHERE id < {limit}",
+        frame=session.range(9),
+        limit=3,
+    )
+    session.sql("DELETE FROM numbers WHERE n = {least}", least=0)
+    found = session.sql("SELECT n FROM numbers WHERE n > {least}", least=1)
+    assert found.collect() == [(2,)]
+    session.sql("DROP INCREMENTAL TABLE numbers")
