@@ -18,7 +18,7 @@ NULL_RANK = -1
 def row_order(
     rows: pa.Table, keys: Sequence[SortKey], ties: Sequence[str] = (), groups: Ints | None = None
 ) -> Ints:
-    """The positions of rows in an order: by group, by the keys, and by the columns of `ties`."""
+    """The positions of rows in an order: by group, by the keys, and where those tie by `ties`."""
     columns: list[Ints] = [] if groups is None else [groups]
     for key in keys:
         ranks = dense_ranks(single(rows.column(key.column)))
@@ -26,8 +26,21 @@ def row_order(
         ranks = -ranks if key.descending else ranks
         extreme = ranks.min(initial=0) - 1 if key.nulls_first else ranks.max(initial=0) + 1
         columns.append(np.where(null, extreme, ranks))
-    columns += [dense_ranks(single(rows.column(name))) for name in ties]
-    return np.lexsort(tuple(reversed(columns))) if columns else np.arange(rows.num_rows)
+    order = np.lexsort(tuple(reversed(columns))) if columns else np.arange(rows.num_rows)
+    begins = np.zeros(rows.num_rows, dtype=np.bool_)
+    begins[:1] = True
+    for column in columns:
+        begins[1:] |= np.diff(column[order]) != 0
+    if begins.all() or not ties:
+        return order
+    # Few rows tie, as a rule: only those are compared as a whole.
+    tied = ~begins
+    tied[:-1] |= tied[1:]
+    at = np.flatnonzero(tied)
+    whole = rows.take(order[at])
+    compared = [np.cumsum(begins)[at], *(dense_ranks(single(whole.column(name))) for name in ties)]
+    order[at] = order[at][np.lexsort(tuple(reversed(compared)))]
+    return order
 
 
 def dense_ranks(array: pa.Array) -> Ints:

@@ -88,30 +88,36 @@ class LimitOperator:
         complete = _size(head) == _size(self._content(self._total))
         add_arranged(self._rows, arranged)
         self._count(_size(changes))
-        head = self._follow(head, changes, complete)
-        needed = self._needed
-        if needed is not None and _size(head) < needed and not complete:
-            head = self._content(self._rows)
-            complete = True
-        if needed is not None and _size(head) > 2 * needed + 2 * _SPARE:
-            head = _slice(
-                head, row_order(head, self._node.order, self._node.names), 0, 2 * needed + _SPARE
-            )
-        self._replace_head(head)
-        return consolidate(add([negate(before), first_rows(head, self._node)]))
+        entering = self._entering(head, changes, complete)
+        followed = consolidate(add([head, entering]))
+        settled = self._settled(followed, complete)
+        add_to_bag(self._head, entering if settled is followed else add([negate(head), settled]))
+        return consolidate(add([negate(before), first_rows(settled, self._node)]))
 
-    def _follow(self, head: pa.Table, changes: pa.Table, complete: bool) -> pa.Table:
-        """The head after a batch: what belongs before its last row comes in, the rest stays out."""
-        if not complete and head.num_rows:
-            both = add([changes, head])
-            order = row_order(both, self._node.order, self._node.names)
-            place = np.empty(len(order), dtype=np.int64)
-            place[order] = np.arange(len(order))
-            last = place[changes.num_rows :].max()
-            changes = changes.take(np.flatnonzero(place[: changes.num_rows] <= last))
-        elif not complete:
-            changes = changes.slice(0, 0)
-        return consolidate(add([head, changes]))
+    def _entering(self, head: pa.Table, changes: pa.Table, complete: bool) -> pa.Table:
+        """The part of a batch that belongs before the last row of the head."""
+        if complete:
+            return changes
+        if not head.num_rows:
+            return changes.slice(0, 0)
+        both = add([changes, head])
+        order = row_order(both, self._node.order, self._node.names)
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        last = place[changes.num_rows :].max()
+        return changes.take(np.flatnonzero(place[: changes.num_rows] <= last))
+
+    def _settled(self, head: pa.Table, complete: bool) -> pa.Table:
+        """The head itself, all rows where it has become too short, or a part where it is too long."""
+        needed = self._needed
+        if needed is None:
+            return head
+        if _size(head) < needed and not complete:
+            head = self._content(self._rows)
+        if _size(head) > 2 * needed + 2 * _SPARE:
+            order = row_order(head, self._node.order, self._node.names)
+            head = _slice(head, order, 0, 2 * needed + _SPARE)
+        return head
 
     def _count(self, change: int) -> None:
         """Keep the number of all rows, so that nobody counts them."""
@@ -120,10 +126,6 @@ class LimitOperator:
 
     def _content(self, bag: Arrangement) -> pa.Table:
         return bag.snapshot().rows().combine_chunks()
-
-    def _replace_head(self, head: pa.Table) -> None:
-        change = consolidate(add([negate(self._content(self._head)), head]))
-        add_to_bag(self._head, change)
 
 
 def first_rows(rows: pa.Table, node: Limit, key: Ints | None = None) -> pa.Table:
