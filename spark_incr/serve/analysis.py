@@ -41,6 +41,8 @@ _CONFS = (
     "spark.sql.legacy.timeParserPolicy",
     "spark.sql.mapKeyDedupPolicy",
 )
+# Literals have a meaning of their own under this one.
+_RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
 _ONE_PARTITION = 100_000
 _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
@@ -220,6 +222,9 @@ class SparkAnalysis:
 
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
+        if "\\" in text and self.spark.conf.get(_RAW_LITERALS) == "true":
+            hint = "Turn the setting off and double the backslashes."
+            raise error("INCR_UNSUPPORTED", what=f"a backslash under {_RAW_LITERALS}", hint=hint)
         frame = self.spark.sql(text)
         return tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
 

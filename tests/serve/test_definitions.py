@@ -119,3 +119,11 @@ def test_readers_of_a_view_that_stays_behind_show_its_version(session: SparkSess
     session.sql("INSERT INTO t VALUES (1)")
     shown = {row["view"]: row for row in session.sql("SHOW INCREMENTAL VIEWS").collect()}
     assert {row["shows_version"] for row in shown.values()} == {version}
+
+
+def test_literals_of_another_reading_are_refused(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k STRING)")
+    session.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    raised = refused(session, r"CREATE INCREMENTAL VIEW v AS SELECT k = '\t' AS b FROM t")
+    assert "escapedStringLiterals" in raised.message
+    session.sql("CREATE INCREMENTAL VIEW v AS SELECT k = 't' AS b FROM t")
