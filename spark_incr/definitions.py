@@ -91,6 +91,9 @@ def _add_rejected(engine: Engine, definition: SourceDefinition, version: int) ->
 
 
 def _grow(engine: Engine, relation: Relation, source: Source, definition: SourceDefinition) -> str:
+    # It keeps the name that it was given first, whatever its letters are now.
+    statement = replace(definition.statement, name=relation.name)
+    definition = replace(definition, name=relation.name, statement=statement)
     grown(source.definition, definition)
     versions = engine.versions
     with versions.version() as version:

@@ -76,6 +76,9 @@ CONDITIONS: dict[str, Condition] = {
         "column {column} of {table} has at most {longest} characters, but a row has {value!r} there"
     ),
     "INCR_ROW_NOT_FOUND": Condition("rows to delete are not in {table}: {rows}"),
+    "INCR_TOO_MANY_ROWS": Condition(
+        "{rows} rows are more than can be handed over", "Keep a count in a column of the rows."
+    ),
     "INCR_SCHEMA_MISMATCH": Condition("the rows do not fit table {table}: {what}"),
     "INCR_MERGE_CARDINALITY": Condition(
         "several source rows match one row of {table}", "Make the source unique on the condition."

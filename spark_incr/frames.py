@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame
 
 from spark_incr.errors import error
@@ -17,10 +19,18 @@ def computed(frame: DataFrame) -> pa.Table:
     kinds = [f.dataType for f in frame.schema.fields]
     nullable = [f.dataType for f in frame.schema.toNullable().fields]
     if kinds == nullable:
-        return frame.toArrow()
+        return _collected(frame)
     numbered = frame.toDF(*(str(place) for place in range(len(kinds))))
     columns = [numbered[str(place)].cast(kind) for place, kind in enumerate(nullable)]
-    return numbered.select(columns).toArrow().rename_columns(frame.columns)
+    return _collected(numbered.select(columns)).rename_columns(frame.columns)
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    """The rows of a frame, or Spark's error; `toArrow` passes some on as Java has them."""
+    try:
+        return frame.toArrow()
+    except Py4JJavaError as failure:
+        raise convert_exception(failure.java_exception) from None
 
 
 def in_type(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from spark_incr.errors import IncrementalError
 from spark_incr.frames import computed
@@ -55,34 +56,39 @@ class Size:
 def check_files(path: Path, progress: Progress = _untold) -> Iterator[Finding]:
     """Verify every kept manifest and every segment that one of them names."""
     with Store.open(path, read_only=True) as store:
-        seen: set[Segment] = set()
+        seen: dict[Segment, str] = {}
         for version in store.versions():
             yield from _check_version(store, version, seen, progress)
 
 
 def _check_version(
-    store: Store, version: int, seen: set[Segment], progress: Progress
+    store: Store, version: int, seen: dict[Segment, str], progress: Progress
 ) -> Iterator[Finding]:
+    """A version and its segments; `seen` are those of earlier ones, with what is wrong with each."""
     try:
         with store.pin(version) as manifest:
             segments = {segment for segment, _ in _segments(manifest.body)}
-            unseen = sorted(segments - seen, key=lambda s: (s.file, s.offset))
+            unseen = sorted(segments - seen.keys(), key=lambda s: (s.file, s.offset))
             for number, segment in enumerate(unseen):
                 progress(f"version {version}", number, len(unseen))
-                yield from _check_segment(store, segment)
+                seen[segment] = _problem(store, segment)
+                if seen[segment]:
+                    yield Finding(f"{segment.file} at byte {segment.offset}", seen[segment])
             progress(f"version {version}", len(unseen), len(unseen))
-            seen |= segments
-            yield Finding(f"version {version}: {len(segments)} segments")
+            damaged = sum(bool(seen[segment]) for segment in segments)
+            what = f"{damaged} of them damaged" if damaged else ""
+            yield Finding(f"version {version}: {len(segments)} segments", what)
     except IncrementalError as failure:
         yield Finding(f"version {version}", failure.message)
 
 
-def _check_segment(store: Store, segment: Segment) -> Iterator[Finding]:
+def _problem(store: Store, segment: Segment) -> str:
+    """What is wrong with a segment, if anything is."""
     try:
         store.read(segment).validate(full=True)
     except (IncrementalError, pa.ArrowInvalid) as failure:
-        place = f"{segment.file} at byte {segment.offset}"
-        yield Finding(place, getattr(failure, "message", str(failure)))
+        return str(getattr(failure, "message", failure))
+    return ""
 
 
 def _segments(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Segment, tuple[str, ...]]]:
@@ -126,8 +132,16 @@ def check_views(engine: Engine) -> Iterator[Finding]:
             behind = f"{relation.status.value}, it shows version {relation.maintained}"
             yield Finding(f"view {relation.name}: not compared ({behind})")
         else:
-            problem = _difference(engine, relation.name)
-            yield Finding(f"view {relation.name} against recompute", problem)
+            yield _compared(engine, relation.name)
+
+
+def _compared(engine: Engine, name: str) -> Finding:
+    try:
+        return Finding(f"view {name} against recompute", _difference(engine, name))
+    except PySparkException as failure:
+        # What it reads may be known to another session only, as a temporary view is.
+        reason = str(failure).strip().split("\n")[0]
+        return Finding(f"view {name}: not compared ({reason})")
 
 
 def _difference(engine: Engine, name: str) -> str:

@@ -220,6 +220,7 @@ class Runner:
             stream = self._attached.get(relation.name)
             if stream is not None:
                 self._drain(relation.name, stream)
+        for relation in self._sources(only):
             if relation.name in self.troubles:
                 raise self.troubles[relation.name].failure
 
@@ -268,7 +269,7 @@ class Runner:
                 files = [] if stream is None else stream.new_files()
                 if stream is not None and files:
                     batches[relation.name] = stream.read(files)
-            except (IncrementalError, OSError) as failure:
+            except Exception as failure:
                 self._trouble(relation.name, failure)
         return batches
 

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from spark_incr.errors import error
 from spark_incr.runtime.columns import Ints, int64_column, single, values
 from spark_incr.runtime.keys import group_rows
 
 WEIGHT = "__incr_w"
+_MOST_ROWS = 2**30
 
 
 def weights(changes: pa.Table) -> Ints:
@@ -86,4 +88,6 @@ def repeated(changes: pa.Table) -> pa.Table:
     rows = rows_of(changes)
     if (weight == 1).all():
         return rows
+    if weight.sum() > _MOST_ROWS:
+        raise error("INCR_TOO_MANY_ROWS", rows=int(weight.sum()))
     return rows.take(np.repeat(np.arange(len(weight)), weight))

@@ -151,7 +151,10 @@ def _relation(engine: Engine, cursor: Cursor) -> tuple[Relation | None, str]:
         return None, ""
     if cursor.index and cursor.tokens[cursor.index - 1].text == ".":
         return None, ""
-    name = cursor.name("a relation")
+    try:
+        name = cursor.name("a relation")
+    except IncrementalError:  # `t.*` is no name
+        return None, ""
     return engine.find(name), token.text
 
 

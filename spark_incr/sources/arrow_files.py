@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pyspark.sql.types as T
 
@@ -163,3 +164,36 @@ def _sound(rows: pa.Table) -> bool:
             if not np.isfinite(numbers).all() or (np.signbit(numbers) & (numbers == 0)).any():
                 return False
     return True
+
+
+def orc_misfit(path: str, schema: Schema) -> str:
+    """What keeps an ORC file from its source: Spark reads a value of another type as NULL."""
+    try:
+        found = pyarrow.orc.ORCFile(path).schema
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return ""  # Spark will say what it is
+    types = {field.name.lower(): field.type for field in found}
+    for field in arrow_schema(schema):
+        kind = types.get(field.name.lower())
+        if kind is not None and not _holds(field.type, kind):
+            return f"column {field.name} has type {kind} in the file"
+    return ""
+
+
+def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    """Whether every value of a type of a file is one of a type of a column."""
+    same_kind = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    for kind in (pa.types.is_timestamp, pa.types.is_date):
+        if kind(wide) and kind(narrow):
+            return True
+    if any(kind(wide) and kind(narrow) for kind in same_kind):
+        if pa.types.is_decimal(wide):
+            whole = wide.precision - wide.scale >= narrow.precision - narrow.scale
+            return bool(whole and wide.scale >= narrow.scale)
+        return bool(wide.bit_width >= narrow.bit_width)
+    if wide.num_fields:
+        pairs = [(wide.field(i), i) for i in range(wide.num_fields)]
+        if wide.id != narrow.id or len(pairs) != narrow.num_fields:
+            return False
+        return all(_holds(field.type, narrow.field(i).type) for field, i in pairs)
+    return bool(wide.equals(narrow))

@@ -70,7 +70,7 @@ class SourceDefinition:
     @property
     def sequence(self) -> Field | None:
         name = self.statement.sequence_by
-        return None if name is None else _named(name, (*self.delivered, *self.schema))
+        return None if name is None else _named(name, (*_members(self.delivered), *self.schema))
 
     @property
     def text(self) -> str:
@@ -97,6 +97,11 @@ def define(
     `arriving` are the columns of its events, where they do not follow from the statement.
     """
     changes, name = statement.changes, statement.name
+    if changes.kind is ChangeKind.DEBEZIUM and {BEFORE, AFTER} <= {
+        f.name for f in _members(declared)
+    }:
+        what = "columns of Debezium's envelope; declare those of the row that it carries"
+        raise error("INCR_SOURCE_UNSUPPORTED", source=name, what=what)
     schema, delivered = _columns(changes, declared)
     delivered = arriving or _with_sequence(statement, schema, delivered)
     seen: set[str] = set()
@@ -115,7 +120,7 @@ def define(
         if not key:
             what = "SEQUENCE BY orders the events of a key, and there is no KEY"
             raise error("INCR_SOURCE_UNSUPPORTED", source=name, what=what)
-        _named(statement.sequence_by, (*delivered, *schema), name)
+        _named(statement.sequence_by, (*_members(delivered), *schema), name)
     if key and changes.kind in (ChangeKind.WEIGHT, ChangeKind.DELETES):
         what = f"KEY together with CHANGES ({changes.kind.value} ...)"
         raise error("INCR_SOURCE_UNSUPPORTED", source=name, what=what)
@@ -150,6 +155,13 @@ def _columns(changes: Changes, declared: Schema) -> tuple[Schema, Schema]:
         inner = T.StructType([T.StructField(f.name, f.type) for f in envelope])
         return declared, (*envelope, Field(PAYLOAD, inner))
     return declared, declared
+
+
+def _members(schema: Schema) -> Schema:
+    """The columns, and the members of an envelope that is wrapped as a payload."""
+    inner = next((f.type for f in schema if f.name == PAYLOAD), None)
+    members = inner.fields if isinstance(inner, T.StructType) else []
+    return (*schema, *(Field(f.name, f.dataType) for f in members))
 
 
 def _without(schema: Schema, technical: Schema) -> Schema:

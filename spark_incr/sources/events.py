@@ -45,6 +45,10 @@ class Fault:
     origin: str = ""
 
 
+# Sums of weights stay far from the ends of 64 bits.
+_HEAVIEST = 2**31 - 1
+
+
 @dataclass
 class Events:
     """Rows with weights; `number` says which row that arrived each one stems from.
@@ -125,6 +129,8 @@ def _weights(events: Events, column: pa.Array) -> None:
     events.weight = np.where(present, values(pc.fill_null(column.cast(pa.int64()), 0)), 0)
     events.without_effect += int((present & (events.weight == 0)).sum())
     _refuse(events, ~present, "the weight is NULL")
+    far = (events.weight > _HEAVIEST) | (events.weight < -_HEAVIEST)
+    _refuse(events, far, f"the weight is beyond {_HEAVIEST}")
 
 
 def _change_types(events: Events, column: pa.Array) -> None:

@@ -25,7 +25,7 @@ from spark_incr.errors import error
 from spark_incr.frames import computed
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.columns import Bools, single
-from spark_incr.sources.arrow_files import is_plain, read_file
+from spark_incr.sources.arrow_files import is_plain, orc_misfit, read_file
 from spark_incr.sources.definition import FILE_FORMATS, SourceDefinition
 from spark_incr.sources.events import Fault
 from spark_incr.sources.source import FILES_SCHEMA
@@ -158,7 +158,15 @@ class FileStream:
             )
             if rows is not None:
                 tables[file.path] = rows
-        left = [file for file in files if file.path not in tables]
+        left = []
+        for file in files:
+            misfit = (
+                orc_misfit(file.path, self._definition.delivered) if self._format == "orc" else ""
+            )
+            if misfit:
+                faults.append(Fault("", misfit, file.path))
+            elif file.path not in tables:
+                left.append(file)
         if left:
             self._by_spark(left, tables, faults)
         schema = arrow_schema(self._definition.delivered)
@@ -198,7 +206,12 @@ class FileStream:
         for path, rows in found.items():
             corrupt = single(rows.column(CORRUPT))
             bad = np.flatnonzero(~np.asarray(corrupt.is_null()))
-            faults += [Fault(corrupt[int(i)].as_py(), _UNPARSED, path) for i in bad]
+            # The bytes may be what is wrong.
+            lines = [
+                line.decode(errors="replace")
+                for line in corrupt.cast(pa.binary()).take(bad).to_pylist()
+            ]
+            faults += [Fault(line, _UNPARSED, path) for line in lines]
             good = np.flatnonzero(np.asarray(corrupt.is_null()))
             tables[path] = rows.drop_columns([CORRUPT]).take(good).combine_chunks()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -49,7 +50,7 @@ def static_fingerprint(spark: SparkSession, name: str) -> str:
         if files:
             return "files:" + hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()[:16]
         rows = _rows(frame)
-    except PySparkException:
+    except (PySparkException, Py4JJavaError):  # it is gone, or files of it are
         return GONE
     columns = [single(column) for column in rows.columns]
     total = int(np.sum(hash_columns(columns, rows.num_rows), dtype=np.uint64))
