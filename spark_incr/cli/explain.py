@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_incr.cli.models import load_models, shared_engine
+from spark_incr.cli.models import load_models, shared_engine, write_picture
 from spark_incr.cli.session import add_session_options
 from spark_incr.errors import error
 
@@ -43,8 +42,7 @@ def _run(options: argparse.Namespace) -> int:
 
         view = shared.engine.relation_named(options.target, "view")
         if options.svg is not None:
-            Path(options.svg).write_text(view_picture(view), encoding="utf-8")
-            print(f"spark-incr: drew {options.svg}", file=sys.stderr)
+            write_picture(options.svg, view_picture(view))
         text = f"EXPLAIN {mode}INCREMENTAL VIEW {quote_name(view.name)}"
         print(_answer(shared.spark, text))
     return 0

@@ -139,6 +139,14 @@ def _ls(options: argparse.Namespace) -> int:
     print(graph_text(models))
     if options.svg is not None:
         head = f"Models in {Path(options.folder).resolve().name}/"
-        Path(options.svg).write_text(graph_svg(models, head), encoding="utf-8")
-        print(f"spark-incr: drew {options.svg}", file=sys.stderr)
+        write_picture(options.svg, graph_svg(models, head))
     return 0
+
+
+def write_picture(path: str, svg: str) -> None:
+    """Write a picture and say so, or end the command."""
+    try:
+        Path(path).write_text(svg, encoding="utf-8")
+    except OSError as failure:
+        raise SystemExit(f"spark-incr: {path} cannot be written: {failure.strerror}") from None
+    print(f"spark-incr: drew {path}", file=sys.stderr)

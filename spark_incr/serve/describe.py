@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from spark_incr.engine import Engine
 from spark_incr.history import iso_time
+from spark_incr.plan.scope import folded
 from spark_incr.plan.types import type_text
 from spark_incr.relation import Relation
 from spark_incr.runtime.tables import Table
 from spark_incr.runtime.views import View
 from spark_incr.sources.source import Source
+from spark_incr.sql.parse import parse_statement
 from spark_incr.sql.show_create import trigger_text
+from spark_incr.sql.statements import CreateSource, CreateTable, CreateView, Statement
 
 Row = Sequence[str | int | None]
 Result = tuple[Sequence[str], list[Row]]
@@ -139,8 +143,37 @@ def statement_of(relation: Relation) -> str:
     return relation.stored.text
 
 
+@dataclass(frozen=True)
+class Comments:
+    """What the statement of a relation says about it, and about its columns by their names."""
+
+    own: str
+    columns: Mapping[str, str]
+
+
+def comments(relation: Relation) -> Comments:
+    """The comments of a relation; a table that no statement made has none."""
+    statement: Statement | None = None
+    if relation.stored is not None:
+        statement = relation.stored.statement
+    elif isinstance(relation.state, Source):
+        statement = relation.state.definition.statement
+    elif not statement_of(relation).startswith("--"):
+        statement = parse_statement(statement_of(relation))
+    if not isinstance(statement, (CreateTable, CreateSource, CreateView)):
+        return Comments("", {})
+    by_name = {folded(c.name): c.comment for c in statement.columns if c.comment}
+    columns = {
+        f.name: by_name[folded(f.name)] for f in relation.schema if folded(f.name) in by_name
+    }
+    return Comments(statement.comment or "", columns)
+
+
 def describe(engine: Engine, relation: Relation, extended: bool) -> Result:
-    rows: list[Row] = [[f.name, type_text(f.type), None] for f in relation.schema]
+    said = comments(relation)
+    rows: list[Row] = [
+        [f.name, type_text(f.type), said.columns.get(f.name)] for f in relation.schema
+    ]
     if extended:
         rows += [["", None, None], ["# Detailed information", None, None]]
         rows += [[label, str(value), None] for label, value in _facts(engine, relation)]
@@ -157,6 +190,7 @@ def _facts(engine: Engine, relation: Relation) -> list[tuple[str, object]]:
         ("Last changed version", relation.changed),
         ("Engine version", engine.version),
         ("State directory", engine.path),
+        ("Comment", comments(relation).own),
     ]
     if relation.stored is not None:
         statement = relation.stored.statement
@@ -167,7 +201,6 @@ def _facts(engine: Engine, relation: Relation) -> list[tuple[str, object]]:
             ("Shows version", _shown_version(engine, relation)),
             ("Error", relation.failure),
             ("Reads", ", ".join(sorted(relation.reads))),
-            ("Comment", statement.comment or ""),
             ("Properties", ", ".join(f"{k}={v}" for k, v in statement.properties)),
             ("Query", statement.query_text),
         ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -25,12 +25,14 @@ from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
+from spark_incr.serve.describe import Comments, comments
 from spark_incr.serve.snapshots import Snapshots
 from spark_incr.serve.temp_views import TempViews
 from spark_incr.sql.names import name_parts
 from spark_incr.sql.tokens import leading_words, tokenize
 
 ATTEMPTS = 3
+_UNSAID = Comments("", {})
 
 # Statements that may name a relation without writing its name
 _INDIRECT = re.compile(r"\bidentifier\s*(\(|/\*|--)|\bexecute\b")
@@ -93,7 +95,7 @@ class Relations:
         schema: Schema,
         version: Callable[[], int],
         snapshot: Callable[[], pa.Table],
-        comment: str = "",
+        said: Comments = _UNSAID,
         kind: str = "view",
     ) -> None:
         """Make a relation known; its rows are handed over when it is first read.
@@ -102,7 +104,7 @@ class Relations:
         as often as they occur, with exactly the Arrow schema of `schema`. A relation that is
         declared again with the same schema keeps what Spark has of it.
         """
-        fields = _fields(schema)
+        fields = _fields(schema, said.columns)
         with self._lock:
             known = self._relations.get(folded(name))
             if known is not None and known.name == name and known.schema == fields:
@@ -110,7 +112,7 @@ class Relations:
                 return
             if known is not None:
                 self.forget(name)
-            self._shelf.announce(name, fields, comment, kind)
+            self._shelf.announce(name, fields, said.own, kind)
             self._relations[folded(name)] = _Relation(name, fields, version, snapshot)
 
     def forget(self, name: str) -> None:
@@ -182,13 +184,12 @@ def declare_all(relations: Relations, engine: Engine) -> None:
     for name in relations.names() - wanted.keys():
         relations.forget(name)
     for relation in wanted.values():
-        comment = relation.stored.statement.comment if relation.stored else None
         relations.declare(
             relation.name,
             relation.schema,
             functools.partial(getattr, relation, "changed"),
             engine._reader(relation).to_arrow,
-            comment or "",
+            comments(relation),
             relation.kind,
         )
 
@@ -209,9 +210,13 @@ class _Relation:
         return self.published is None or self.published < version
 
 
-def _fields(schema: Schema) -> T.StructType:
+def _fields(schema: Schema, comments: Mapping[str, str] = _UNSAID.columns) -> T.StructType:
     """The columns with NULL allowed at every depth, as Spark reads them from files."""
-    return T.StructType([T.StructField(f.name, f.type) for f in schema]).toNullable()
+    fields = T.StructType([T.StructField(f.name, f.type) for f in schema]).toNullable()
+    for field in fields:
+        if field.name in comments:
+            field.metadata = {"comment": comments[field.name]}
+    return fields
 
 
 def _plain(text: str) -> str:

@@ -316,10 +316,10 @@ _OPERATORS: tuple[type[exp.Expr], ...] = (
     *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot),
     *_COMPARISONS.values(),
     *(exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike),
-    *(exp.And, exp.Or, exp.Not),
+    *(exp.And, exp.Or, exp.Not, exp.Escape),
 )
 # Where an operator stands alone already, or is part of a clause and no operand.
-_NO_OPERAND = (exp.Paren, exp.Not, exp.Interval, exp.Pivot)
+_NO_OPERAND = (exp.Paren, exp.Not, exp.Interval, exp.Pivot, exp.Escape)
 
 
 def bracketed(tree: exp.Expr) -> exp.Expr:
