@@ -69,7 +69,6 @@ def run_statement(
     spark: SparkSession, statement: ScriptStatement, script: str, *, timing: bool = True
 ) -> bool:
     """Run one statement and show its rows; False after an error, which is shown too."""
-    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     began = time.perf_counter()
@@ -81,13 +80,11 @@ def run_statement(
         place = failure.position and statement.in_script(failure.position)
         report(failure, script, place)
         return False
-    except Py4JJavaError as failure:
-        # Ctrl-C cancels the job, and that is the error which pyspark has for it.
-        if _CANCELLED not in str(failure):
-            raise
-        raise KeyboardInterrupt from None
     except PySparkException as failure:
         text = str(failure).strip()
+        # Ctrl-C cancels the job, and that is the error which pyspark has for it.
+        if _CANCELLED in text or _CANCELLED in str(getattr(failure, "_stackTrace", "")):
+            raise KeyboardInterrupt from None
         # Spark draws a place of its own where it knows the text.
         if "== SQL" not in text and (spot := _spark_position(text)):
             mark(script, statement.in_script(spot))
