@@ -27,11 +27,16 @@ OnChange = Callable[[int, pa.Table], None]
 
 
 def feed_schema(columns: pa.Schema) -> pa.Schema:
+    """The columns of a view, and those that say when and how a row changed."""
+    own = {name.lower() for name in columns.names}
     for name, kind in (
         (CHANGE_TYPE, pa.string()),
         (COMMIT_VERSION, pa.int64()),
         (COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
     ):
+        if name in own:
+            hint = "Give the column of the view another name to read its changes."
+            raise error("INCR_DUPLICATE_COLUMN", name=name, hint=hint)
         columns = columns.append(pa.field(name, kind))
     return columns
 

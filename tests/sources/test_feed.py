@@ -144,3 +144,18 @@ def test_history_and_progress(engine: Engine) -> None:
         row.asDict() for row in engine.spark.sql("DESCRIBE HISTORY INCREMENTAL VIEW g").collect()
     ]
     assert [{**h, "commit_ms": 0} for h in again] == [{**h, "commit_ms": 0} for h in history]
+
+
+def test_a_column_that_the_feed_needs_for_itself(engine: Engine) -> None:
+    run(engine, "CREATE INCREMENTAL TABLE t (k BIGINT)")
+    run(engine, "CREATE INCREMENTAL VIEW v AS SELECT k AS _Change_Type FROM t")
+    with pytest.raises(IncrementalError, match="_change_type appears more than once"):
+        engine.view("v").changes(since=0)
+
+
+def test_a_version_beside_a_star(engine: Engine) -> None:
+    run(engine, "CREATE INCREMENTAL TABLE t (k BIGINT)")
+    run(engine, "CREATE INCREMENTAL VIEW v AS SELECT count(*) AS n FROM t")
+    engine.commit({"t": {"insert": rows(k=[1])}})
+    query = "SELECT (SELECT n FROM v VERSION AS OF 2) AS before, t.* FROM t"
+    assert run(engine, query) == [(0, 1)]
