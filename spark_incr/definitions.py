@@ -307,7 +307,11 @@ def _taken_out(engine: Engine, name: str, compiled: Compiled) -> list[Relation]:
 
 def _in_use(relation: Relation, readers: Iterable[Relation], detail: str = "") -> Exception:
     names = ", ".join(reader.name for reader in readers)
-    return error("INCR_RELATION_IN_USE", name=relation.name, readers=names, detail=detail)
+    # A detail says why a view cannot be replaced: that statement has no CASCADE.
+    hint = "Drop the view with CASCADE and create all of them anew." if detail else None
+    return error(
+        "INCR_RELATION_IN_USE", name=relation.name, readers=names, detail=detail, hint=hint
+    )
 
 
 # Opening

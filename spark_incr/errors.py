@@ -6,6 +6,7 @@ Every failure a user can meet is raised as an `IncrementalError` whose `conditio
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from dataclasses import dataclass
@@ -242,3 +243,12 @@ def warn(what: str) -> None:
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("spark_incr."):
         level, frame = level + 1, frame.f_back
     warnings.warn(what, RuntimeWarning, stacklevel=level)
+
+
+def without_plan(text: str) -> str:
+    """A message of Spark without the plan that it may end with.
+
+    >>> without_plan("[X] not found; line 1 pos 14;\\n'Project [*]\\n+- 'Unresolved [t]")
+    '[X] not found; line 1 pos 14'
+    """
+    return re.sub(r";\n'?[A-Z]\w+ ?[\[(].*", "", text, flags=re.DOTALL)

@@ -16,8 +16,7 @@ from pyspark.errors import PySparkException
 
 from spark_incr.cli import dbt, demo, explain, inspect, models, serve, sql
 from spark_incr.cli.session import add_conf_option, session
-from spark_incr.cli.sql import without_plan
-from spark_incr.errors import IncrementalError
+from spark_incr.errors import IncrementalError, without_plan
 from spark_incr.version import __version__
 
 

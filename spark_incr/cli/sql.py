@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_incr.cli.session import add_session_options, session
-from spark_incr.errors import IncrementalError, Position
+from spark_incr.errors import IncrementalError, Position, without_plan
 from spark_incr.frames import computed
 from spark_incr.sql.split import ScriptStatement, split_statements
 from spark_incr.text_table import arrow_rows, text_table
@@ -124,12 +124,3 @@ def _spark_position(text: str) -> Position | None:
         return None
     line, column = [int(number) for number in found.groups() if number is not None]
     return Position(line, column + 1)
-
-
-def without_plan(text: str) -> str:
-    """A message of Spark without the plan that it may end with.
-
-    >>> without_plan("[X] not found; line 1 pos 14;\\n'Project [*]\\n+- 'Unresolved [t]")
-    '[X] not found; line 1 pos 14'
-    """
-    return re.sub(r";\n'?[A-Z]\w+ ?[\[(].*", "", text, flags=re.DOTALL)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_incr.drawing import Box, draw
 from spark_incr.engine import Engine
-from spark_incr.errors import error
+from spark_incr.errors import error, without_plan
 from spark_incr.models.project import ordered, read_folder
 from spark_incr.models.render import Rendered, render
 from spark_incr.models.statements import QUERY, SETTINGS, ModelStatement, model_statement
@@ -73,7 +73,9 @@ def run(
             try:
                 spark.sql(statement.text)
             except PySparkException as failure:
-                raise error("INCR_MODEL", model=name, what=str(failure).strip()) from failure
+                raise error(
+                    "INCR_MODEL", model=name, what=without_plan(str(failure).strip())
+                ) from failure
         yield name, done
 
 

@@ -108,8 +108,10 @@ def apply_change(
 def _change(name: str, relation: Relation) -> Change:
     if not isinstance(relation.state, Table):
         raise error(
-            "INCR_UNSUPPORTED",
-            what=f"a change of the {relation.kind} {relation.name}",
+            "INCR_NOT_APPLICABLE",
+            name=relation.name,
+            kind=relation.kind,
+            what="a statement that changes rows",
             hint="Change the tables that it reads."
             if relation.kind == "view"
             else "Its rows come from its stream.",

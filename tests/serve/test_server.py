@@ -225,7 +225,7 @@ def test_errors_are_named_conditions(server: Server) -> None:
         "CREATE INCREMENTAL VEW x": "found VEW (line 1, column 20)",
         "CREATE INCREMENTAL VIEW x AS SELECT nope FROM orders": "[UNRESOLVED_COLUMN",
         "CREATE INCREMENTAL VIEW revenue AS SELECT 1 AS one": "[INCR_RELATION_EXISTS]",
-        "DELETE FROM revenue": "a change of the view revenue",
+        "DELETE FROM revenue": "revenue is an incremental view",
         "DROP TABLE orders": "[INCR_NOT_APPLICABLE]",
         "CREATE OR REPLACE TEMP VIEW revenue AS SELECT 1": "[INCR_NOT_APPLICABLE]",
         "DROP INCREMENTAL TABLE orders": "[INCR_RELATION_IN_USE]",

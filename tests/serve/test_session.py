@@ -60,7 +60,7 @@ def test_what_was_listed_and_not_read_fails_when_it_is_read_past_the_session(
         ("DROP VIEW v", "DROP INCREMENTAL VIEW is the statement for it"),
         ("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1", "v is an incremental view"),
         ("ALTER VIEW v AS SELECT 1", "v is an incremental view"),
-        ("DELETE FROM v", "a change of the view v"),
+        ("DELETE FROM v", "v is an incremental view, a statement that changes rows does not apply"),
     ],
 )
 def test_what_is_refused(session: SparkSession, statement: str, expected: str) -> None:
