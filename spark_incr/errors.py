@@ -41,7 +41,6 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_RELATION_IN_USE": Condition(
         "{name} is read by {readers}", "Drop those views first, or use CASCADE."
     ),
-    "INCR_ALTER": Condition("an incremental view cannot be {what}"),
     "INCR_RESERVED_NAME": Condition(
         "the name {name} is reserved", "Names that begin with __incr_ belong to the engine."
     ),

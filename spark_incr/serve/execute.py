@@ -247,7 +247,9 @@ def _alter(engine: Engine, statement: AlterView) -> str:
             changed = replace(stored.statement, properties=tuple(merged.items()))
         case RenameTo():
             hint = "Create the view under its new name and drop the old one."
-            raise error("INCR_ALTER", what="renamed", hint=hint)
+            raise error(
+                "INCR_NOT_APPLICABLE", name=relation.name, kind="view", what="RENAME TO", hint=hint
+            )
     text = show_create(changed)
     if changed.trigger != stored.statement.trigger and relation.status is Status.ACTIVE:
         engine.refresh(relation.name)

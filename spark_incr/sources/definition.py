@@ -70,7 +70,11 @@ class SourceDefinition:
     @property
     def sequence(self) -> Field | None:
         name = self.statement.sequence_by
-        return None if name is None else _named(name, (*_members(self.delivered), *self.schema))
+        return (
+            None
+            if name is None
+            else _named(name, (*_members(self.changes, self.delivered), *self.schema))
+        )
 
     @property
     def text(self) -> str:
@@ -97,9 +101,8 @@ def define(
     `arriving` are the columns of its events, where they do not follow from the statement.
     """
     changes, name = statement.changes, statement.name
-    if changes.kind is ChangeKind.DEBEZIUM and {BEFORE, AFTER} <= {
-        f.name for f in _members(declared)
-    }:
+    envelope = {f.name for f in _members(changes, declared)}
+    if changes.kind is ChangeKind.DEBEZIUM and {BEFORE, AFTER} <= envelope:
         what = "columns of Debezium's envelope; declare those of the row that it carries"
         raise error("INCR_SOURCE_UNSUPPORTED", source=name, what=what)
     schema, delivered = _columns(changes, declared)
@@ -120,7 +123,7 @@ def define(
         if not key:
             what = "SEQUENCE BY orders the events of a key, and there is no KEY"
             raise error("INCR_SOURCE_UNSUPPORTED", source=name, what=what)
-        _named(statement.sequence_by, (*_members(delivered), *schema), name)
+        _named(statement.sequence_by, (*_members(changes, delivered), *schema), name)
     if key and changes.kind in (ChangeKind.WEIGHT, ChangeKind.DELETES):
         what = f"KEY together with CHANGES ({changes.kind.value} ...)"
         raise error("INCR_SOURCE_UNSUPPORTED", source=name, what=what)
@@ -157,8 +160,10 @@ def _columns(changes: Changes, declared: Schema) -> tuple[Schema, Schema]:
     return declared, declared
 
 
-def _members(schema: Schema) -> Schema:
-    """The columns, and the members of an envelope that is wrapped as a payload."""
+def _members(changes: Changes, schema: Schema) -> Schema:
+    """The columns, and the members of Debezium's envelope where it is wrapped as a payload."""
+    if changes.kind is not ChangeKind.DEBEZIUM:
+        return schema
     inner = next((f.type for f in schema if f.name == PAYLOAD), None)
     members = inner.fields if isinstance(inner, T.StructType) else []
     return (*schema, *(Field(f.name, f.dataType) for f in members))

@@ -61,6 +61,10 @@ def test_what_was_listed_and_not_read_fails_when_it_is_read_past_the_session(
         ("CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1", "v is an incremental view"),
         ("ALTER VIEW v AS SELECT 1", "v is an incremental view"),
         ("DELETE FROM v", "v is an incremental view, a statement that changes rows does not apply"),
+        (
+            "ALTER INCREMENTAL VIEW v RENAME TO w",
+            "v is an incremental view, RENAME TO does not apply",
+        ),
     ],
 )
 def test_what_is_refused(session: SparkSession, statement: str, expected: str) -> None:

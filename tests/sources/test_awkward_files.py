@@ -114,3 +114,8 @@ def test_a_payload_has_a_sequence(engine: Engine, inbox: Path) -> None:
     put(inbox, [{"payload": late}, {"payload": early}])
     engine.process_available()
     assert bag(engine.relation_named("s", "source").contents.to_arrow()) == bag_of((1, "new"))
+
+
+def test_only_an_envelope_lends_its_members(engine: Engine, inbox: Path) -> None:
+    with pytest.raises(IncrementalError, match="there is no column at"):
+        source(engine, inbox, "s", "k INT, payload STRUCT<at: INT>", "json KEY (k) SEQUENCE BY at")
