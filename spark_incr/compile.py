@@ -20,7 +20,7 @@ from spark_incr.plan.functions import read_functions
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
 from spark_incr.plan.output_order import output_order, unread_keys
 from spark_incr.plan.scope import Names, folded
-from spark_incr.plan.types import Field, Schema, arrow_type, type_text
+from spark_incr.plan.types import Field, Schema, arrow_type, type_text, unkept
 from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
@@ -118,4 +118,4 @@ def _check_output(schema: Schema) -> None:
 def _check_types(schema: Schema) -> None:
     for field in schema:
         if arrow_type(field.type) is None:
-            raise error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name)
+            raise unkept(field)

@@ -51,6 +51,9 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "INCR_COLUMN_COUNT": Condition("{expected} column names are needed, {actual} are given"),
     "INCR_TYPE_UNSUPPORTED": Condition("type {type} of column {name} cannot be kept"),
+    "INCR_KEY_TYPE": Condition(
+        "column {name} of type {type} cannot be a key", "Spark does not compare such values."
+    ),
     # What a view may hold
     "INCR_UNSUPPORTED": Condition("{what} cannot be maintained incrementally"),
     "INCR_NONDETERMINISTIC": Condition(

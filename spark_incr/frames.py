@@ -1,13 +1,71 @@
-"""What Spark computes, as Arrow."""
+"""Rows on their way to Spark and back: Arrow tables as frames, and what frames compute as Arrow.
+
+Spark's own ways between the two fail at a VARIANT that is NULL; the tables that hold one take theirs.
+"""
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyspark.sql.types as T
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import convert_exception
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import is_variant
 
 from spark_incr.errors import error
+from spark_incr.plan.types import Field, Schema, arrow_type, is_comparable
+from spark_incr.runtime.columns import single
+from spark_incr.runtime.keys import list_offsets
+
+_WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+def columns_of(frame: DataFrame) -> Schema:
+    """The columns of a frame.
+
+    Spark shows CHAR as STRING and compares it in a way of its own; here it keeps its name.
+    """
+    return tuple(Field(f.name, _written(frame, f)) for f in frame.schema.fields)
+
+
+def _written(frame: DataFrame, field: T.StructField) -> T.DataType:
+    text = (field.metadata or {}).get(_WRITTEN_TYPE, "")
+    if not re.search(r"\bchar\(", text):
+        return field.dataType
+    session: Any = frame.sparkSession._jsparkSession
+    parsed: Any = session.sessionState().sqlParser().parseDataType(text)
+    return T._parse_datatype_json_string(parsed.json())
+
+
+def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
+    """Rows as a frame."""
+    if not is_comparable(schema):
+        columns = [_with_parts(single(column)) for column in rows.columns]
+        rows = pa.Table.from_arrays(columns, schema=rows.schema)
+    return spark.createDataFrame(rows, schema)
+
+
+def _with_parts(array: pa.Array) -> pa.Array:
+    """The array in which a VARIANT has its parts, empty ones, also where it is NULL."""
+    kind = array.type
+    if pa.types.is_struct(kind) and kind.num_fields:
+        fields = [array.field(i) for i in range(kind.num_fields)]
+        whole = is_variant(kind)
+        parts = [pc.fill_null(f, b"") if whole else _with_parts(f) for f in fields]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=pc.is_null(array))
+    if not pa.types.is_list(kind) and not pa.types.is_map(kind):
+        return array
+    offsets = pa.array(list_offsets(array), pa.int32())
+    if array.null_count:
+        present = pa.concat_arrays([pc.is_valid(array), pa.array([True])])
+        offsets = pc.if_else(present, offsets, None)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(offsets, _with_parts(array.values), type=kind)
+    return pa.MapArray.from_arrays(offsets, array.keys, _with_parts(array.items), type=kind)
 
 
 def computed(frame: DataFrame) -> pa.Table:
@@ -27,8 +85,14 @@ def computed(frame: DataFrame) -> pa.Table:
 
 def _collected(frame: DataFrame) -> pa.Table:
     """The rows of a frame, or Spark's error; `toArrow` passes some on as Java has them."""
+    kinds = [(f.name, arrow_type(f.dataType)) for f in frame.schema.fields]
     try:
-        return frame.toArrow()
+        if is_comparable(frame.schema) or any(kind is None for _, kind in kinds):
+            return frame.toArrow()
+        collect: Any = frame._collect_as_arrow
+        return pa.Table.from_batches(collect(empty_list_if_zero_records=False)).cast(
+            pa.schema(kinds)
+        )
     except Py4JJavaError as failure:
         raise convert_exception(failure.java_exception) from None
 

@@ -19,6 +19,8 @@ NAMES = frozenset(
     """explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
     variant_explode variant_explode_outer""".split()
 )
+_GENERATED = "__incr_generated"
+_ONLY_IN_FROM = ("variant_explode", "variant_explode_outer")
 _CLASSES = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.PosexplodeOuter, exp.Inline)
 
 
@@ -56,17 +58,32 @@ def generator_query(node: Generate) -> exp.Select:
         kept = [column(n) for n in node.names if n not in node.made]
         made = exp.alias_(node.generator.copy(), node.made[0], quoted=True)
         return exp.select(*kept, made, column(WEIGHT)).from_(exp.to_table(RELATION))
-    lateral = exp.Lateral(
-        this=node.generator.copy(),
-        view=True,
-        outer=node.outer,
-        alias=exp.TableAlias(
-            this=exp.to_identifier("__incr_generated"),
-            columns=[exp.to_identifier(name, quoted=True) for name in node.made],
-        ),
-    )
     query = exp.select(*(column(n) for n in node.names), column(WEIGHT))
-    query = query.from_(exp.to_table(RELATION))
+    return _generating(query.from_(exp.to_table(RELATION)), node.generator, node.made, node.outer)
+
+
+def generated_columns(generator: exp.Expr) -> exp.Select:
+    """What a generator makes of the rows of `RELATION`, under Spark's names."""
+    if generator.name.lower() in _ONLY_IN_FROM:
+        made = exp.select(f"{_GENERATED}.*").from_(exp.to_table(RELATION))
+        return _generating(made, generator, (), False)
+    return exp.select(generator.copy()).from_(exp.to_table(RELATION))
+
+
+def _generating(
+    query: exp.Select, generator: exp.Expr, made: Sequence[str], outer: bool
+) -> exp.Select:
+    """A query over what a generator makes of its rows, too: by LATERAL VIEW, or by a join for a
+    function that Spark takes only in FROM (and there only by a join without condition)."""
+    alias = exp.TableAlias(
+        this=exp.to_identifier(_GENERATED),
+        columns=[exp.to_identifier(name, quoted=True) for name in made],
+    )
+    if generator.name.lower() in _ONLY_IN_FROM:
+        name = _ONLY_IN_FROM[1 if outer else _ONLY_IN_FROM.index(generator.name.lower())]
+        called = exp.Anonymous(this=name, expressions=[e.copy() for e in generator.expressions])
+        return query.join(exp.Lateral(this=called, alias=alias), join_type="cross")
+    lateral = exp.Lateral(this=generator.copy(), alias=alias, view=True, outer=outer)
     query.set("laterals", [lateral])
     return query
 

@@ -6,11 +6,14 @@ timestamps are microseconds, with UTC where Spark's type has a time zone and wit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import pyarrow as pa
 import pyspark.sql.types as T
+
+from spark_incr.errors import IncrementalError, error
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,22 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
     T.TimestampNTZType: pa.timestamp("us"),
     T.DayTimeIntervalType: pa.duration("us"),
     T.NullType: pa.null(),
+    # As Spark's own Arrow has it: the mark on its metadata tells it from a struct.
+    T.VariantType: pa.struct(
+        [
+            pa.field("value", pa.binary()),
+            pa.field("metadata", pa.binary(), metadata={"variant": "true"}),
+        ]
+    ),
 }
+
+_INSTEAD: dict[type[T.DataType], str] = {
+    T.CharType: "Use VARCHAR or STRING; a view of Spark can read the column as CAST(... AS STRING).",
+    T.VarcharType: "Use STRING inside of other types.",
+    T.StringType: "Compare by COLLATE where it matters, and keep a STRING of the default collation.",
+    T.YearMonthIntervalType: "Keep the months: CAST(CAST(... AS INTERVAL MONTH) AS INT).",
+}
+"""What to do where a type cannot be kept."""
 
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 FLOATS = (T.FloatType, T.DoubleType)
@@ -73,6 +91,13 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
     return _ATOMIC.get(type(spark_type))
 
 
+def unkept(field: Field) -> IncrementalError:
+    """The error about a column whose type cannot be kept."""
+    hints = [_INSTEAD.get(type(part)) for part in parts(field.type) if arrow_type(part) is None]
+    hint = next((hint for hint in hints if hint), None)
+    return error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name, hint=hint)
+
+
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of columns whose types can all be kept."""
     return pa.schema([pa.field(f.name, arrow_type(f.type)) for f in schema])
@@ -83,21 +108,40 @@ def type_text(spark_type: T.DataType) -> str:
     return spark_type.simpleString()
 
 
+def parts(spark_type: T.DataType) -> Iterator[T.DataType]:
+    """A type and the types of what its values hold, at any depth."""
+    yield spark_type
+    inner: list[T.DataType] = []
+    if isinstance(spark_type, T.ArrayType):
+        inner = [spark_type.elementType]
+    elif isinstance(spark_type, T.MapType):
+        inner = [spark_type.keyType, spark_type.valueType]
+    elif isinstance(spark_type, T.StructType):
+        inner = [f.dataType for f in spark_type.fields]
+    for each in inner:
+        yield from parts(each)
+
+
+def holds(spark_type: T.DataType, *kinds: type[T.DataType]) -> bool:
+    """Whether a value of the type is, or holds at some depth, one of these kinds."""
+    return any(isinstance(part, kinds) for part in parts(spark_type))
+
+
 def contains_float(spark_type: T.DataType) -> bool:
     """Whether a value of the type may hold NaN or -0.0."""
-    if isinstance(spark_type, T.ArrayType):
-        return contains_float(spark_type.elementType)
-    if isinstance(spark_type, T.StructType):
-        return any(contains_float(f.dataType) for f in spark_type.fields)
-    if isinstance(spark_type, T.MapType):
-        return contains_float(spark_type.keyType) or contains_float(spark_type.valueType)
-    return isinstance(spark_type, FLOATS)
+    return holds(spark_type, *FLOATS)
 
 
 def has_several_forms(spark_type: T.DataType) -> bool:
     """Whether values of the type may differ and be one key: -0.0 and 0.0, maps in another order."""
-    if isinstance(spark_type, T.ArrayType):
-        return has_several_forms(spark_type.elementType)
-    if isinstance(spark_type, T.StructType):
-        return any(has_several_forms(f.dataType) for f in spark_type.fields)
-    return isinstance(spark_type, (*FLOATS, T.MapType))
+    return holds(spark_type, *FLOATS, T.MapType)
+
+
+def is_comparable(spark_type: T.DataType) -> bool:
+    """Whether Spark compares values of the type, so that they can be keys: all but VARIANT."""
+    return not holds(spark_type, T.VariantType)
+
+
+def is_padded(spark_type: T.DataType) -> bool:
+    """Whether Spark pads values of the type where they are compared: CHAR."""
+    return holds(spark_type, T.CharType)

@@ -65,7 +65,7 @@ def _hash_bytes(array: pa.Array) -> Hashes:
     return _mix(result + lengths.astype(np.uint64))
 
 
-def _list_offsets(array: pa.Array) -> Ints:
+def list_offsets(array: pa.Array) -> Ints:
     return np.frombuffer(
         array.buffers()[1], dtype=np.int32, count=len(array) + 1, offset=array.offset * 4
     ).astype(np.int64)
@@ -78,7 +78,7 @@ def _list_child(array: pa.Array) -> pa.Array:
 
 
 def _hash_list(array: pa.Array) -> Hashes:
-    offsets = _list_offsets(array)
+    offsets = list_offsets(array)
     child = _list_child(array)
     starts, lengths = offsets[:-1], np.diff(offsets)
     ends = np.cumsum(lengths)
@@ -131,7 +131,7 @@ def hash_columns(columns: Sequence[pa.Array], length: int) -> Hashes:
 
 
 def _equal_lists(left: pa.Array, right: pa.Array, both: Bools) -> Bools:
-    left_offsets, right_offsets = _list_offsets(left), _list_offsets(right)
+    left_offsets, right_offsets = list_offsets(left), list_offsets(right)
     lengths = np.diff(left_offsets)
     result: Bools = both & (lengths == np.diff(right_offsets))
     rows = np.flatnonzero(result)
@@ -196,7 +196,7 @@ def canonical(array: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
     if pa.types.is_list(kind):
         return pa.ListArray.from_arrays(
-            pa.array(_list_offsets(array), pa.int32()),
+            pa.array(list_offsets(array), pa.int32()),
             canonical(array.values),
             type=kind,
             mask=pc.is_null(array) if array.null_count else None,
@@ -207,7 +207,7 @@ def canonical(array: pa.Array) -> pa.Array:
 
 
 def _sorted_map(array: pa.MapArray) -> pa.Array:
-    offsets = _list_offsets(array)
+    offsets = list_offsets(array)
     keys, items = canonical(array.keys), canonical(array.items)
     lengths = np.diff(offsets)
     at = np.arange(offsets[0], offsets[-1])

@@ -6,7 +6,7 @@ with a primary key, at most one row per key is left after the batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_incr.errors import error
-from spark_incr.plan.types import Schema, arrow_schema
+from spark_incr.plan.types import Field, Schema, arrow_schema, is_comparable, type_text
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import (
     Departure,
@@ -50,6 +50,13 @@ class TableDefinition:
     statement: str
     longest: Mapping[str, int] = field(default_factory=dict)
     """The length that strings may have, where it is limited."""
+
+
+def require_keys(columns: Iterable[Field]) -> None:
+    """Refuse columns as a key whose values cannot be compared."""
+    for field_ in columns:
+        if not is_comparable(field_.type):
+            raise error("INCR_KEY_TYPE", name=field_.name, type=type_text(field_.type))
 
 
 class Table:

@@ -23,9 +23,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
-from spark_incr.frames import computed, in_type
+from spark_incr.frames import computed, in_type, offered
 from spark_incr.plan.context import SessionFunction
-from spark_incr.plan.types import Field, Schema, arrow_type, type_text
+from spark_incr.plan.generators import generated_columns
+from spark_incr.plan.nodes import RELATION, columns_in
+from spark_incr.plan.types import Field, Schema, arrow_type, is_padded, type_text, unkept
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
@@ -88,6 +90,9 @@ class SparkAnalysis:
         found = self.known_types(schema, expressions)
         for expression, type_ in zip(expressions, found, strict=True):
             if type_ is None:
+                for field in schema:
+                    if is_padded(field.type) and field.name in columns_in(expression):
+                        raise unkept(field)
                 raise error("INCR_UNSUPPORTED", what=print_sql(expression))
         return [type_ for type_ in found if type_ is not None]
 
@@ -127,14 +132,22 @@ class SparkAnalysis:
             return [type_ for text in texts for type_ in self._ask(schema, [text])]
 
     def _empty(self, schema: Schema) -> DataFrame:
-        """A local relation without rows; that of Python's `createDataFrame` would be an RDD."""
+        """A local relation without rows; that of Python's `createDataFrame` would be an RDD.
+
+        Spark has no such relation of CHAR.
+        """
         jvm: Any = self.spark._jvm
         session: Any = self.spark._jsparkSession
-        struct = T.StructType([T.StructField(f.name, f.type) for f in schema])
+        struct = T.StructType(
+            [T.StructField(f.name, f.type) for f in schema if not is_padded(f.type)]
+        )
         kind = session.parseDataType(struct.json())
         return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), kind), self.spark)
 
     def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
+        for side in (left, right):
+            if arrow_type(side) is None:
+                raise unkept(Field("key", side))
         question = f"{type_text(left)} = {type_text(right)}"
         if question not in self.memory:
             nulls = (f"CAST(NULL AS {type_text(t)})" for t in (left, right))
@@ -161,9 +174,9 @@ class SparkAnalysis:
     def generated(self, schema: Schema, generator: exp.Expr) -> Schema:
         question = f"{print_sql(generator)} GENERATES OVER {_columns_text(schema)}"
         if question not in self.memory:
-            with self._as_created():
-                frame = self._empty(schema).selectExpr(print_sql(generator))
-            self.memory[question] = frame.schema.json()
+            query = print_sql(generated_columns(generator))
+            with self._as_created(), self._named({RELATION: self._empty(schema)}):
+                self.memory[question] = self.spark.sql(query).schema.json()
         known = _known(self.memory[question])
         assert isinstance(known, T.StructType)
         return tuple(Field(f.name, f.dataType) for f in known.fields)
@@ -293,22 +306,28 @@ class SparkAnalysis:
     def query_rows(
         self, query: str, relations: Mapping[str, pa.Table], schema: pa.Schema
     ) -> pa.Table:
-        with self._as_created():
-            for name, rows in relations.items():
-                self._frame(rows).createOrReplaceTempView(name)
-            try:
-                result = computed(self.spark.sql(query))
-            finally:
-                for name in relations:
-                    self.spark.catalog.dropTempView(name)
+        frames = {name: self._frame(rows) for name, rows in relations.items()}
+        with self._as_created(), self._named(frames):
+            result = computed(self.spark.sql(query))
         pairs = zip(result.columns, schema, strict=True)
         columns = [in_type(single(column), field.type) for column, field in pairs]
         return pa.Table.from_arrays(columns, schema=schema)
 
+    @contextmanager
+    def _named(self, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+        """The session with frames that a query may read by name."""
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+        try:
+            yield
+        finally:
+            for name in frames:
+                self.spark.catalog.dropTempView(name)
+
     def _frame(self, rows: pa.Table) -> DataFrame:
         """Rows for Spark; few of them in one partition, where a query needs no shuffle."""
         kinds = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
-        frame = self.spark.createDataFrame(rows, kinds)
+        frame = offered(self.spark, rows, kinds)
         return frame.coalesce(1) if rows.num_rows <= _ONE_PARTITION else frame
 
     def evaluate(

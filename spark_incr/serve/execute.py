@@ -16,10 +16,10 @@ from spark_incr.errors import IncrementalError, Position, error
 from spark_incr.plan.explain import Size, explain_plan
 from spark_incr.plan.picture import plan_picture
 from spark_incr.plan.texts import stage_texts
-from spark_incr.plan.types import Field, arrow_type
+from spark_incr.plan.types import Field, arrow_type, unkept
 from spark_incr.relation import Status
 from spark_incr.runtime.dataflow import Dataflow
-from spark_incr.runtime.tables import TableDefinition
+from spark_incr.runtime.tables import TableDefinition, require_keys
 from spark_incr.runtime.views import View
 from spark_incr.serve.describe import (
     Row,
@@ -140,18 +140,13 @@ class _Positioned:
             failure.place(Position(place.line + self._start.line - 1, column))
 
 
-def _column_type(spark: SparkSession, text: str) -> tuple[T.DataType | None, int | None]:
-    """The type that a text says, and the length that it allows.
-
-    VARCHAR is a string of limited length. Spark pads CHAR wherever it is written, read or compared:
-    it has no type here, and neither have fields of limited length.
-    """
-    jvm: Any = spark._jvm
+def _column_type(spark: SparkSession, text: str) -> tuple[T.DataType, int | None]:
+    """The type that a text says, and the length that it allows: VARCHAR is a string."""
     parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
-    if not jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils.hasCharVarchar(parsed):
-        return T._parse_datatype_json_string(parsed.json()), None
-    varchar = parsed.getClass().getSimpleName() == "VarcharType"
-    return (T.StringType(), int(parsed.length())) if varchar else (None, None)
+    found = T._parse_datatype_json_string(parsed.json())
+    if isinstance(found, T.VarcharType):
+        return T.StringType(), found.length
+    return found, None
 
 
 def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -> str:
@@ -160,20 +155,21 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
     fields, longest = [], {}
     for column in statement.columns:
         type_, length = _column_type(spark, column.type_text)
-        if type_ is None or arrow_type(type_) is None:
-            hint = "Use VARCHAR or STRING." if "CHAR" in column.type_text.upper() else None
-            raise error("INCR_TYPE_UNSUPPORTED", type=column.type_text, name=column.name, hint=hint)
         fields.append(Field(column.name, type_))
+        if arrow_type(type_) is None:
+            raise unkept(fields[-1])
         if length is not None:
             longest[column.name] = length
     by_name = {f.name.lower(): f.name for f in fields}
     for name in statement.primary_key:
         if name.lower() not in by_name:
             raise error("INCR_SYNTAX", what=f"primary key column {name} is not a column")
+    primary_key = tuple(by_name[name.lower()] for name in statement.primary_key)
+    require_keys(f for f in fields if f.name in primary_key)
     definition = TableDefinition(
         statement.name,
         tuple(fields),
-        tuple(by_name[name.lower()] for name in statement.primary_key),
+        primary_key,
         frozenset(c.name for c in statement.columns if c.not_null),
         show_create(replace(statement, if_not_exists=False, or_replace=False)),
         longest,

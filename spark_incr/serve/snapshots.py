@@ -19,6 +19,7 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import IncrementalError, error
+from spark_incr.frames import offered
 from spark_incr.plan.scope import folded
 
 LOCAL_ROWS = 4_000
@@ -56,7 +57,7 @@ class Snapshots:
         """The rows as a DataFrame that stays readable whatever is committed later."""
         small = table.num_rows <= LOCAL_ROWS and table.nbytes <= LOCAL_BYTES
         if small or not _fits_parquet(schema):
-            return self._spark.createDataFrame(table, schema)
+            return offered(self._spark, table, schema)
         return self._file(table, schema)
 
     def _file(self, table: pa.Table, schema: T.StructType) -> DataFrame:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pyspark.sql.types as T
 
 from spark_incr.errors import IncrementalError, error
-from spark_incr.plan.types import FLOATS, INTEGERS, Field, contains_float
+from spark_incr.plan.types import FLOATS, INTEGERS, Field, contains_float, holds, is_comparable
 from spark_incr.sql.names import quote
 
 OVERFLOW = "[CAST_OVERFLOW_IN_TABLE_INSERT] "
@@ -34,8 +34,11 @@ def assigned(value: str, source: T.DataType, column: Field, table: str, *, by_na
 def unchanged(old: str, new: str, column_type: T.DataType) -> str:
     """SQL that tells whether two values of one type are the same to a reader.
 
-    `<=>` takes -0.0 for 0.0, which a reader can tell apart, and does not know maps.
+    `<=>` takes -0.0 for 0.0, which a reader can tell apart, and does not know maps; a value that
+    cannot be compared counts as changed.
     """
+    if not is_comparable(column_type):
+        return "false"
     same = f"{_comparable(old, column_type)} <=> {_comparable(new, column_type)}"
     if contains_float(column_type):
         same += f" AND CAST({old} AS STRING) <=> CAST({new} AS STRING)"
@@ -173,7 +176,7 @@ def _comparable(value: str, value_type: T.DataType) -> str:
     if isinstance(value_type, T.MapType):
         entry = T.StructType().add("key", value_type.keyType).add("value", value_type.valueType)
         return _comparable(f"map_entries({value})", T.ArrayType(entry))
-    if not _contains_map(value_type):
+    if not holds(value_type, T.MapType):
         return value
     if isinstance(value_type, T.ArrayType):
         element = _comparable("__incr_y", value_type.elementType)
@@ -182,14 +185,6 @@ def _comparable(value: str, value_type: T.DataType) -> str:
         parts = [_comparable(f"{value}.{quote(f.name)}", f.dataType) for f in value_type.fields]
         return f"IF({value} IS NULL, NULL, struct({', '.join(parts)}))"
     return value
-
-
-def _contains_map(value_type: T.DataType) -> bool:
-    if isinstance(value_type, T.ArrayType):
-        return _contains_map(value_type.elementType)
-    if isinstance(value_type, T.StructType):
-        return any(_contains_map(f.dataType) for f in value_type.fields)
-    return isinstance(value_type, T.MapType)
 
 
 def _type_sql(value_type: T.DataType) -> str:

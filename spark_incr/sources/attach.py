@@ -8,11 +8,12 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame
 
 from spark_incr.errors import error
+from spark_incr.frames import columns_of
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Field, Schema, type_text
 from spark_incr.sources.definition import AFTER, PAYLOAD, STREAM, SourceDefinition, define
 from spark_incr.sources.source import Source
-from spark_incr.sources.streaming import AttachedStream, frame_schema
+from spark_incr.sources.streaming import AttachedStream
 from spark_incr.sql.clauses import change_clause
 from spark_incr.sql.cursor import Cursor
 from spark_incr.sql.statements import (
@@ -42,7 +43,7 @@ def attach_stream(
         what = "the frame is not a stream; use spark.readStream, or an incremental table"
         raise error("INCR_SOURCE_UNSUPPORTED", source=name, what=what)
     definition = stream_definition(
-        name, frame_schema(frame), deletes is not None, changes, key, sequence_by, on_error
+        name, columns_of(frame), deletes is not None, changes, key, sequence_by, on_error
     )
     known = engine.find(name)
     if known is None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from spark_incr.errors import error
+from spark_incr.frames import columns_of
 from spark_incr.plan.types import Field, Schema, type_text
 from spark_incr.sources.definition import FILE_FORMATS, STREAM, SourceDefinition, define
 from spark_incr.sql.names import quote
@@ -48,4 +49,4 @@ def _found(spark: SparkSession, statement: CreateSource) -> Schema:
         raise error("INCR_SOURCE_UNSUPPORTED", source=statement.name, what=what)
     options = dict(statement.options)
     frame = spark.read.format(statement.format).options(**options).load()
-    return tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
+    return columns_of(frame)

@@ -13,8 +13,8 @@ import pyspark.sql.types as T
 
 from spark_incr.errors import error
 from spark_incr.plan.scope import folded
-from spark_incr.plan.types import Field, Schema, arrow_type, type_text
-from spark_incr.runtime.tables import TableDefinition
+from spark_incr.plan.types import Field, Schema, arrow_type, unkept
+from spark_incr.runtime.tables import TableDefinition, require_keys
 from spark_incr.sql.names import is_reserved
 from spark_incr.sql.show_create import show_create
 from spark_incr.sql.statements import ChangeKind, Changes, CreateSource, OnError
@@ -110,7 +110,7 @@ def define(
     seen: set[str] = set()
     for field in schema:
         if arrow_type(field.type) is None:
-            raise error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name)
+            raise unkept(field)
         if is_reserved(field.name):
             raise error("INCR_RESERVED_NAME", name=field.name)
         if folded(field.name) in seen:
@@ -119,6 +119,7 @@ def define(
     if not schema:
         raise error("INCR_SOURCE_UNSUPPORTED", source=name, what="no column is left for its rows")
     key = tuple(_named(k, schema, name).name for k in statement.key)
+    require_keys(f for f in schema if f.name in key)
     if statement.sequence_by is not None:
         if not key:
             what = "SEQUENCE BY orders the events of a key, and there is no KEY"

@@ -15,8 +15,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_incr.frames import computed
-from spark_incr.plan.types import Field, Schema, arrow_schema
+from spark_incr.frames import columns_of, computed
+from spark_incr.plan.types import Schema, arrow_schema, arrow_type
 from spark_incr.runtime.changes import inserted
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import hash_columns
@@ -31,10 +31,9 @@ def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
     """The columns of a table that Spark knows."""
     try:
         with unlogged():
-            fields = spark.table(".".join(quoted(part) for part in parts)).schema.fields
+            return columns_of(spark.table(".".join(quoted(part) for part in parts)))
     except PySparkException:
         return None
-    return tuple(Field(f.name, f.dataType) for f in fields)
 
 
 def read_static(spark: SparkSession, name: str) -> pa.Table:
@@ -58,8 +57,10 @@ def static_fingerprint(spark: SparkSession, name: str) -> str:
 
 
 def _rows(frame: DataFrame) -> pa.Table:
-    schema = arrow_schema(tuple(Field(f.name, f.dataType) for f in frame.schema.fields))
-    return pa.Table.from_arrays(computed(frame).columns, names=schema.names).cast(schema)
+    """The rows of a frame, without columns that cannot be kept: no view reads them."""
+    kept = tuple(f for f in columns_of(frame) if arrow_type(f.type) is not None)
+    rows = computed(frame.select(*(quoted(f.name) for f in kept)))
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names).cast(arrow_schema(kept))
 
 
 def _files(spark: SparkSession, frame: DataFrame) -> list[str]:

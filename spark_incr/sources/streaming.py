@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_incr.errors import error
 from spark_incr.frames import computed
-from spark_incr.plan.types import Field, Schema, arrow_schema
+from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.columns import single
 from spark_incr.sources.definition import SourceDefinition
 from spark_incr.sources.files import MicroBatch
@@ -108,7 +108,3 @@ class AttachedStream:
         return MicroBatch(
             rows, deletes, [(0, origin)], offsets={"batch": number, "checkpoint": identity}
         )
-
-
-def frame_schema(frame: DataFrame) -> Schema:
-    return tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
