@@ -27,11 +27,10 @@ def count_distinct(relation: Relation, column: str) -> int:
     total = count_rows(relation)
     if not total:
         return 0
-    contents = relation.contents
-    parts = contents.snapshot.parts(contents.output.columns)
-    largest = max(parts, key=lambda part: part.num_rows).slice(0, _SAMPLE)
-    rows = contents.output.answer(largest)
-    values = single(rows.column(column))
+    snapshot, output = relation.contents.snapshot, relation.output
+    largest = max(snapshot.runs, key=lambda run: run.live)
+    rows = largest.only_live(largest.rows.select(output.columns), snapshot.version)
+    values = single(output.answer(rows.slice(0, _SAMPLE)).column(column))
     return _estimated(group_rows([values], len(values)).count, len(values), total)
 
 

@@ -85,6 +85,8 @@ class Run:
     kills: pa.Table
     dead: int = 0
     died: Ints | None = None
+    read: tuple[object, pa.Table] | None = None
+    """What a reader has made of the rows, and which one: they never change."""
 
     @property
     def live(self) -> int:
@@ -105,10 +107,9 @@ class Run:
         self.died[positions] = _FOREVER
         self.dead -= len(positions)
 
-    def live_rows(self, version: int, names: Sequence[str]) -> pa.Table:
-        """The named columns of the rows that are there at the version."""
+    def only_live(self, rows: pa.Table, version: int) -> pa.Table:
+        """Of a table that has a row for each of the run, those that are there at the version."""
         mask = self.alive(version)
-        rows = self.rows.select(names)
         return rows if mask is None else rows.filter(from_values(mask, None, pa.bool_()))
 
     def live_hashes(self, version: int) -> Hashes:
@@ -136,15 +137,10 @@ class Snapshot:
     runs: tuple[Run, ...]
     version: int
 
-    def parts(self, names: Sequence[str]) -> list[pa.Table]:
-        """The named columns of all live rows, in one table or more."""
-        if not self.runs:
-            return [self.layout.schema.empty_table().select(names)]
-        return [run.live_rows(self.version, names) for run in self.runs]
-
     def rows(self) -> pa.Table:
         """All live rows."""
-        return pa.concat_tables(self.parts(self.layout.schema.names))
+        live = [run.only_live(run.rows, self.version) for run in self.runs]
+        return pa.concat_tables(live) if live else self.layout.schema.empty_table()
 
     def count(self) -> int:
         total = 0
@@ -356,8 +352,7 @@ class Arrangement:
         sorted_hashes = [run.live_hashes(self.version) for run in runs]
         hashes = np.concatenate(sorted_hashes)
         order = merged_order(sorted_hashes)
-        names = self.layout.schema.names
-        parts = [run.live_rows(self.version, names) for run in runs]
+        parts = [run.only_live(run.rows, self.version) for run in runs]
         rows = pa.concat_tables(parts).combine_chunks().take(order)
         kills = pa.concat_tables([run.kills for run in runs]).combine_chunks()
         elder = values(single(kills.column(KILLED_RUN))) < runs[0].number

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_incr.plan.nodes import SortKey
-from spark_incr.runtime.arrangement import Arrangement, Snapshot
+from spark_incr.runtime.arrangement import Arrangement, Run, Snapshot
 from spark_incr.runtime.changes import WEIGHT, inserted, repeated
 from spark_incr.runtime.order import row_order
 
@@ -43,6 +43,12 @@ class Output:
 
         return Output(self.arrangement, self.columns, answer)
 
+    def of_run(self, run: Run) -> pa.Table:
+        """What the rows of a run stand for, the dead ones too; each run is asked once."""
+        if run.read is None or run.read[0] is not self.answer:
+            run.read = (self.answer, self.answer(run.rows.select(self.columns)))
+        return run.read[1]
+
     def contents(self) -> Contents:
         return Contents(self, self.arrangement.snapshot())
 
@@ -55,8 +61,13 @@ class Contents:
     snapshot: Snapshot
 
     def _rows(self) -> pa.Table:
-        parts = [self.output.answer(rows) for rows in self.snapshot.parts(self.output.columns)]
-        return pa.concat_tables(parts)
+        output, version = self.output, self.snapshot.version
+        if not self.snapshot.runs:
+            nothing = self.snapshot.layout.schema.empty_table()
+            return output.answer(nothing.select(output.columns))
+        return pa.concat_tables(
+            run.only_live(output.of_run(run), version) for run in self.snapshot.runs
+        )
 
     def changes(self) -> pa.Table:
         """The rows as the batch that brings them all."""

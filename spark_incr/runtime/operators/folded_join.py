@@ -2,8 +2,8 @@
 
     Δh(L ⋈ R) = L ⋈ h(ΔR)  +  ΔL ⋈ h(R + ΔR)
 
-The two terms read different states and are computed side by side. R is kept as one partial state per key (see `plan.folding`), L as rows; a pair brings the state
-times the weight of the row.
+The two terms read different states and are computed side by side. R is kept as one partial state per
+key (see `plan.folding`), L as rows; a pair brings the state times the weight of the row.
 """
 
 from __future__ import annotations
