@@ -33,7 +33,8 @@ from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.sql.dialect import print_sql, quoted
 
-# What a query means depends on these; a view keeps those of its creation.
+# What a query means depends on these; a view keeps those of its creation, and whatever else the
+# session has set of Spark's older ways.
 _CONFS = (
     "spark.sql.ansi.enabled",
     "spark.sql.session.timeZone",
@@ -42,7 +43,15 @@ _CONFS = (
     "spark.sql.legacy.sizeOfNull",
     "spark.sql.legacy.timeParserPolicy",
     "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.timestampType",
 )
+_OLDER_WAYS = "spark.sql.legacy."
+# The kernels and the reader of queries know these only as they are by default.
+_FIXED = {
+    "spark.sql.legacy.statisticalAggregate": "false",
+    "spark.sql.groupByOrdinal": "true",
+    "spark.sql.orderByOrdinal": "true",
+}
 # Literals have a meaning of their own under this one.
 _RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
 _ONE_PARTITION = 100_000
@@ -238,6 +247,10 @@ class SparkAnalysis:
         if "\\" in text and self.spark.conf.get(_RAW_LITERALS) == "true":
             hint = "Turn the setting off and double the backslashes."
             raise error("INCR_UNSUPPORTED", what=f"a backslash under {_RAW_LITERALS}", hint=hint)
+        for key, value in _FIXED.items():
+            if self.spark.conf.get(key, value) != value:
+                hint = f"SET {key} = {value}, its default."
+                raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
         frame = self.spark.sql(text)
         return tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
 
@@ -345,8 +358,10 @@ class SparkAnalysis:
 
 def _settings(spark: SparkSession) -> dict[str, str]:
     """The confs that matter, as far as this release of Spark has them."""
+    set_here = spark.conf.getAll
+    older = [k for k in set_here if k.startswith(_OLDER_WAYS) and spark.conf.isModifiable(k)]
     result = {}
-    for key in _CONFS:
+    for key in (*_CONFS, *older):
         with contextlib.suppress(PySparkException), unlogged():
             result[key] = str(spark.conf.get(key))
     return result

@@ -131,6 +131,31 @@ def test_readers_of_a_view_that_stays_behind_show_its_version(session: SparkSess
     assert {row["shows_version"] for row in shown.values()} == {version}
 
 
+@pytest.mark.parametrize(
+    ("conf", "value"),
+    [("spark.sql.legacy.statisticalAggregate", "true"), ("spark.sql.orderByOrdinal", "false")],
+)
+def test_settings_that_are_not_followed_are_refused(
+    session: SparkSession, conf: str, value: str
+) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.conf.set(conf, value)
+    raised = refused(session, "CREATE INCREMENTAL VIEW v AS SELECT stddev(k) AS d FROM t")
+    assert conf in raised.message
+    assert conf in (raised.hint or "")
+
+
+def test_a_view_keeps_the_older_ways_of_its_creation(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k STRING)")
+    session.conf.set("spark.sql.legacy.negativeIndexInArrayInsert", "true")
+    query = "SELECT array_insert(array(k, 'b'), -1, 'z') AS a FROM t"
+    session.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
+    session.conf.unset("spark.sql.legacy.negativeIndexInArrayInsert")
+    session.sql("INSERT INTO t VALUES ('a')")
+    assert rows(session, "SELECT * FROM v") == [(["a", "z", "b"],)]
+    assert rows(session, query) == [(["a", "b", "z"],)]
+
+
 def test_literals_of_another_reading_are_refused(session: SparkSession) -> None:
     session.sql("CREATE INCREMENTAL TABLE t (k STRING)")
     session.conf.set("spark.sql.parser.escapedStringLiterals", "true")
