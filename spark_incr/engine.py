@@ -34,7 +34,7 @@ from spark_incr.sources.attach import attach_stream
 from spark_incr.sources.definition import SourceDefinition
 from spark_incr.sources.files import FileStream, MicroBatch, is_local
 from spark_incr.sources.source import Source
-from spark_incr.sources.static import GONE, static_fingerprint, static_schema
+from spark_incr.sources.static import GONE, names_below, static_fingerprint, static_schema
 from spark_incr.sql.names import join_name, without_default
 from spark_incr.sql.statements import CreateView
 from spark_incr.versions import Versions
@@ -113,7 +113,13 @@ class Engine:
         if found is not None:
             return found.known
         schema = static_schema(self.spark, parts)
-        return None if schema is None else Known(join_name(parts), schema)
+        if schema is None:
+            return None
+        for below in filter(None, map(self.find, names_below(self.spark, parts))):
+            raise error(
+                "INCR_NOT_FOLLOWED", name=join_name(parts), kind=below.kind, relation=below.name
+            )
+        return Known(join_name(parts), schema)
 
     def view(self, name: str) -> RelationReader:
         """A view to read from."""

@@ -54,6 +54,10 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_KEY_TYPE": Condition(
         "column {name} of type {type} cannot be a key", "Spark does not compare such values."
     ),
+    "INCR_NOT_FOLLOWED": Condition(
+        "{name} is a view of Spark over the incremental {kind} {relation}, and would be read once",
+        "Create it as an INCREMENTAL VIEW, or write its query in place of its name.",
+    ),
     # What a view may hold
     "INCR_UNSUPPORTED": Condition("{what} cannot be maintained incrementally"),
     "INCR_NONDETERMINISTIC": Condition(

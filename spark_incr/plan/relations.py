@@ -90,7 +90,12 @@ def _table(table: exp.Table, env: Environment) -> Source:
     if cte is not None:
         built = _named_query(cte, env)
         return built.node, _scope_of(table, built, parts)
-    known = env.catalog.relation(parts)
+    try:
+        known = env.catalog.relation(parts)
+    except IncrementalError as failure:
+        if (place := position_of(table)) is not None:
+            failure.place(place)
+        raise
     if known is None:
         raise error(
             "INCR_RELATION_NOT_FOUND",

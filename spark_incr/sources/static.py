@@ -7,6 +7,7 @@ the rows otherwise. A refresh compares it, so a table that was not invariant aft
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import hash_columns
 from spark_incr.serve.questions import unlogged
 from spark_incr.sql.dialect import quoted
-from spark_incr.sql.names import quote_name
+from spark_incr.sql.names import join_name, quote_name
 
 GONE = "gone"
 
@@ -34,6 +35,26 @@ def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
             return columns_of(spark.table(".".join(quoted(part) for part in parts)))
     except PySparkException:
         return None
+
+
+def names_below(spark: SparkSession, parts: tuple[str, ...]) -> Iterator[str]:
+    """The tables and views that a table or view of Spark reads, itself included."""
+    frame = spark.table(".".join(quoted(part) for part in parts))
+    for node in _walk(frame._jdf.queryExecution().analyzed()):
+        if node.nodeName() == "View":
+            yield join_name(tuple(_items(node.desc().identifier().nameParts())))
+        elif node.nodeName() == "SubqueryAlias" and not node.identifier().qualifier().isEmpty():
+            yield join_name((*_items(node.identifier().qualifier()), node.identifier().name()))
+
+
+def _walk(plan: Any) -> Iterator[Any]:
+    yield plan
+    for inner in (*_items(plan.children()), *_items(plan.subqueries())):
+        yield from _walk(inner)
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]
 
 
 def read_static(spark: SparkSession, name: str) -> pa.Table:

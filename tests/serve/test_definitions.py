@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import spark_incr
-from spark_incr.errors import IncrementalError
+from spark_incr.errors import IncrementalError, Position
 
 
 @pytest.fixture
@@ -162,3 +162,26 @@ def test_literals_of_another_reading_are_refused(session: SparkSession) -> None:
     raised = refused(session, r"CREATE INCREMENTAL VIEW v AS SELECT k = '\t' AS b FROM t")
     assert "escapedStringLiterals" in raised.message
     session.sql("CREATE INCREMENTAL VIEW v AS SELECT k = 't' AS b FROM t")
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "SELECT k FROM t",
+        "SELECT 1 AS k WHERE EXISTS (SELECT 1 FROM t)",
+        "SELECT a.k FROM static AS a JOIN over AS b ON a.k = b.k",
+    ],
+)
+def test_a_view_of_spark_over_a_relation_is_not_read_once(
+    session: SparkSession, definition: str
+) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.range(3).selectExpr("CAST(id AS INT) AS k").createOrReplaceTempView("static")
+    session.table("t").filter("k > 0").createOrReplaceTempView("over")
+    session.sql(f"CREATE TEMPORARY VIEW w AS {definition}")
+    raised = refused(session, "CREATE INCREMENTAL VIEW v AS\nSELECT count(*) AS n FROM w")
+    assert raised.condition == "INCR_NOT_FOLLOWED"
+    assert "incremental table t" in raised.message
+    assert raised.position == Position(2, 27)
+    session.sql("CREATE TEMPORARY VIEW own AS SELECT t.k FROM static AS t")
+    session.sql("CREATE INCREMENTAL VIEW v AS SELECT count(*) AS n FROM own")
