@@ -228,6 +228,13 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ("SELECT localtimestamp() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
         ("SELECT unix_timestamp() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
         ("SELECT DATE 'today' AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT to_date('today') AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT CAST('now' AS TIMESTAMP_NTZ) AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        (
+            "SELECT coalesce(CAST(NULL AS DATE), 'today') AS r FROM t",
+            "INCR_NONDETERMINISTIC",
+            CLOCK,
+        ),
         ("SELECT current_user() AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
         ("SELECT session_user AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
         ("SELECT current_catalog() AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),

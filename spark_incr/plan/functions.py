@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AGGREGATE = "aggregate"
 """The mark, in the meta data of a call, of a session function that aggregates."""
 
-_CLOCK = "Store the time in a column of a table when the row is inserted."
+CLOCK = "Store the time in a column of a table when the row is inserted."
 _RANDOM = (
     "Store the value in a column of a table when the row is inserted, or derive it with hash()."
 )
@@ -30,7 +30,7 @@ _PLACE = "Give the rows a column of their own for it; row_number() numbers them 
 UNSTABLE: dict[str, str] = {
     **dict.fromkeys(
         """current_timestamp now current_date curdate current_time localtimestamp""".split(),
-        _CLOCK,
+        CLOCK,
     ),
     **dict.fromkeys("rand random randn uuid shuffle randstr uniform".split(), _RANDOM),
     **dict.fromkeys(
@@ -47,7 +47,7 @@ UNSTABLE: dict[str, str] = {
 """Functions of Spark whose value depends on more than the rows, and what to do instead."""
 
 _UNSTABLE_BELOW: dict[str, tuple[int, str]] = {
-    "unix_timestamp": (1, _CLOCK),
+    "unix_timestamp": (1, CLOCK),
     "aes_encrypt": (5, "Give the initialization vector; without it Spark draws one."),
 }
 """Functions that are stable with at least so many arguments."""
@@ -85,8 +85,19 @@ def read_functions(tree: exp.Expr, analyzer: Analyzer) -> None:
         if name in _UNSTABLE_BELOW and len(node.expressions) < _UNSTABLE_BELOW[name][0]:
             raise _unstable(node, _UNSTABLE_BELOW[name][1])
         if _reads_today(node):
-            raise _unstable(node, _CLOCK)
+            raise _unstable(node, CLOCK)
         _ask(node, name, analyzer)
+
+
+_TIMES = (
+    *(exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ),
+    *(exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ),
+)
+_READ_TIMES = frozenset(
+    """date timestamp to_date try_to_date to_timestamp try_to_timestamp to_timestamp_ltz
+    to_timestamp_ntz""".split()
+)
+_DAYS = ("now", "today", "tomorrow", "yesterday")
 
 
 def called(node: exp.Expr) -> str | None:
@@ -102,17 +113,16 @@ def called(node: exp.Expr) -> str | None:
 
 
 def _reads_today(node: exp.Expr) -> bool:
-    """Whether a text is cast that means the current day: 'now', 'today', 'tomorrow', 'yesterday'."""
-    if isinstance(node, (exp.Cast, exp.TryCast)) and node.this.is_string:
-        kinds = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
-        words = node.this.name.strip().lower().split()
-        return node.to.this in kinds and words[:1] in (
-            ["now"],
-            ["today"],
-            ["tomorrow"],
-            ["yesterday"],
-        )
-    return False
+    """Whether a text is read as a time that means the current day."""
+    if isinstance(node, (exp.Cast, exp.TryCast)):
+        text: object = node.this if node.to.this in _TIMES else None
+    elif called(node) in _READ_TIMES:
+        text = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+    else:
+        return False
+    if not isinstance(text, exp.Expr) or not text.is_string:
+        return False
+    return text.name.strip().lower().split()[:1] in [[word] for word in _DAYS]
 
 
 def _ask(node: exp.Expr, name: str, analyzer: Analyzer) -> None:

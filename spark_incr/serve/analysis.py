@@ -25,6 +25,7 @@ from sqlglot import exp
 from spark_incr.errors import error
 from spark_incr.frames import computed, in_type, offered
 from spark_incr.plan.context import SessionFunction
+from spark_incr.plan.functions import CLOCK
 from spark_incr.plan.generators import generated_columns
 from spark_incr.plan.nodes import RELATION, columns_in
 from spark_incr.plan.types import Field, Schema, arrow_type, is_padded, type_text, unkept
@@ -55,6 +56,11 @@ _FIXED = {
 # Literals have a meaning of their own under this one.
 _RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
 _ONE_PARTITION = 100_000
+# Texts that Spark takes for the current day where it casts them to a time, asked or unasked.
+_DAY = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
+_MOMENT = re.compile(
+    rf"cast\(\s*((?:{_DAY.pattern})(?: \S+)?)\s* as (?:date|timestamp)", re.IGNORECASE
+)
 _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
 
@@ -251,7 +257,12 @@ class SparkAnalysis:
             if self.spark.conf.get(key, value) != value:
                 hint = f"SET {key} = {value}, its default."
                 raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
-        frame = self.spark.sql(text)
+        frame: Any = self.spark.sql(text)
+        if _DAY.search(text):
+            moment = _MOMENT.search(frame._jdf.queryExecution().analyzed().toString())
+            if moment is not None:
+                what = f"'{moment[1]}' as a time"
+                raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
         return tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
 
     def same_query(self, text: str, other: str) -> bool:
