@@ -30,15 +30,28 @@ def with_windows(
         by_partition.setdefault(tuple(window.args.get("partition_by") or ()), []).append(i)
     for partition, members in by_partition.items():
         node, keys = _with_columns(node, partition, context)
-        functions = [_partitioned(windows[i], keys) for i in members]
-        types = context.analyzer.types(node.schema, functions)
-        names = [context.names.fresh("window") for _ in members]
-        fields = tuple(Field(n, t) for n, t in zip(names, types, strict=True))
-        pairs = tuple(zip(names, functions, strict=True))
-        node = Window((*node.schema, *fields), node, tuple(keys), pairs)
-        for i, name in zip(members, names, strict=True):
-            values[i] = column(name)
+        functions = {i: _partitioned(windows[i], keys) for i in members}
+        known = _computed(node)
+        wanted = list(dict.fromkeys(f for f in functions.values() if f not in known))
+        if wanted:
+            types = context.analyzer.types(node.schema, wanted)
+            names = [context.names.fresh("window") for _ in wanted]
+            fields = tuple(Field(n, t) for n, t in zip(names, types, strict=True))
+            pairs = tuple(zip(names, wanted, strict=True))
+            node = Window((*node.schema, *fields), node, tuple(keys), pairs)
+            known |= dict(zip(wanted, names, strict=True))
+        for i, function in functions.items():
+            values[i] = column(known[function])
     return node, values
+
+
+def _computed(node: Node) -> dict[exp.Expr, str]:
+    """The window functions whose values the node has already, and their columns."""
+    found: dict[exp.Expr, str] = {}
+    while isinstance(node, Window):
+        found |= {function: name for name, function in node.functions}
+        node = node.input
+    return found
 
 
 def rederived_window(node: Window) -> Rederive:
