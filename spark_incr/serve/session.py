@@ -17,13 +17,14 @@ from typing import Any
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
-from spark_incr.engine import Engine
+from spark_incr.engine import Engine, Relation
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
 from spark_incr.progress import show_progress
 from spark_incr.serve.catalog_calls import CatalogCalls
 from spark_incr.serve.execute import execute, frame_of
-from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear
+from spark_incr.serve.frame_writes import guard_frames
+from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, named
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.relations import Relations, declare_all
 from spark_incr.serve.temp_views import TempViews
@@ -50,7 +51,7 @@ class Door:
         self.spark_table = spark.table
         self.views = TempViews(spark)
         self.relations = Relations(spark, engine.path / "snapshots", self.views, engine.snapshot)
-        self.versioned = VersionedNames(engine, self.relations)
+        self.versioned = VersionedNames(spark, engine, self.relations)
         # Held from bringing relations up to date until Spark has analysed what reads them, so that
         # threads that share the session do not see each other's versions.
         self._reading = threading.RLock()
@@ -127,6 +128,7 @@ def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
     spark.table = door.table  # type: ignore[method-assign]
     spark.__dict__["catalog"] = CatalogCalls(spark, door.views.list_all, door.read)
     DataFrameReader.table = _read_table  # type: ignore[method-assign,assignment]
+    guard_frames(_relation)
     stop = spark.stop
 
     def close() -> None:
@@ -148,6 +150,11 @@ def _read_table(reader: DataFrameReader, tableName: str) -> DataFrame:  # noqa: 
     return _spark_read_table(reader, tableName)
 
 
+def _relation(spark: SparkSession, name: str) -> Relation | None:
+    door = _doors.get(spark)
+    return None if door is None else named(door.engine, name)
+
+
 def disable(spark: SparkSession) -> None:
     """Close the engine of a session and give the session back as it was."""
     door = _doors.pop(spark, None)
@@ -155,6 +162,7 @@ def disable(spark: SparkSession) -> None:
         return
     for name in ("sql", "table", "stop", "catalog"):
         spark.__dict__.pop(name, None)
+    door.versioned.forget()
     for name in door.relations.names():
         door.relations.forget(name)
     door.engine.close()

@@ -47,7 +47,9 @@ class TempViews:
 
     def show(self, name: str, frame: DataFrame) -> None:
         self._unshown.pop(name, None)
-        frame.createOrReplaceTempView("`" + _identifier(name).replace("`", "``") + "`")
+        # The JVM's own call: Python's is refused under the names of relations.
+        quoted = "`" + _identifier(name).replace("`", "``") + "`"
+        frame._jdf.createOrReplaceTempView(quoted)
 
     def remove(self, name: str) -> None:
         self._unshown.pop(name, None)

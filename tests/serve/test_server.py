@@ -32,7 +32,7 @@ INIT = """
 -- tables that are there before the doors open
 CREATE INCREMENTAL TABLE IF NOT EXISTS orders (
     id BIGINT, customer STRING, amount DECIMAL(10,2), PRIMARY KEY (id));
-CREATE INCREMENTAL VIEW IF NOT EXISTS revenue COMMENT 'by customer' AS
+CREATE INCREMENTAL VIEW IF NOT EXISTS revenue COMMENT 'by customer' TBLPROPERTIES ('owner' = 'shop') AS
 SELECT customer, count(*) AS n, sum(amount) AS total FROM orders GROUP BY customer;
 """
 CONNECT = """
@@ -47,7 +47,12 @@ def failure(text, **named):
     try:
         spark.sql(text, **named).collect()
     except PySparkException as found:
-        return [type(found).__name__, found.getCondition(), str(found)]
+        return [found.getSqlState(), found.getCondition(), str(found)]
+def written(write):
+    try:
+        write()
+    except PySparkException as found:
+        return str(found)
 found = {}
 found["create"] = rows(spark.sql("CREATE INCREMENTAL VIEW big AS SELECT * FROM revenue WHERE total > 20"))
 found["named"] = rows(spark.sql("INSERT INTO orders VALUES (:id, :who, 25)", args={"id": 20, "who": "it's"}))
@@ -66,6 +71,27 @@ found["key"] = failure("INSERT INTO orders VALUES (20, 'x', 1)")
 found["syntax"] = failure("CREATE INCREMENTAL VIEW v AS")
 found["column"] = failure("CREATE INCREMENTAL VIEW v AS SELECT nope FROM orders")
 found["nowhere"] = failure("SELECT * FROM nowhere")
+frame = spark.createDataFrame([(90, "lost", 1)], "id long, customer string, amount int")
+before = rows(spark.table("orders")), rows(spark.table("big"))
+found["writes"] = [
+    written(write)
+    for name in ("orders", "default.`big`", "spark_catalog.default.orders")
+    for write in (
+        *(lambda m=m: frame.write.mode(m).saveAsTable(name) for m in ("append", "overwrite", "ignore")),
+        lambda: frame.write.insertInto(name, overwrite=True),
+        lambda: frame.writeTo(name).append(),
+        lambda: frame.writeTo(name).createOrReplace(),
+        lambda: frame.mergeInto(name, frame.id == 1).whenNotMatched().insertAll().merge(),
+    )
+]
+found["registered"] = written(lambda: frame.createOrReplaceTempView("orders"))
+found["same rows"] = before == (rows(spark.table("orders")), rows(spark.table("big")))
+frame.createOrReplaceTempView("rows")
+found["inserted"] = rows(spark.sql("INSERT INTO orders SELECT * FROM rows"))
+frame.write.saveAsTable("plain_of_spark")
+found["spark's own"] = rows(spark.table("plain_of_spark"))
+spark.sql("DROP TABLE plain_of_spark")
+spark.sql("DELETE FROM orders WHERE id = 90")
 found["drop"] = rows(spark.sql("DROP INCREMENTAL VIEW big"))
 print(json.dumps(found))
 """
@@ -88,7 +114,9 @@ def run(cursor: hive.Cursor, statement: str) -> list[Any]:
 def refused(cursor: hive.Cursor, statement: str) -> str:
     with pytest.raises(exc.OperationalError) as found:
         cursor.execute(statement)
-    message = str(found.value.args[0].status.errorMessage)
+    status = found.value.args[0].status
+    assert status.sqlState is not None
+    message = str(status.errorMessage)
     assert "Traceback" not in message
     assert "\tat " not in message
     assert ".py" not in message
@@ -163,6 +191,16 @@ def test_types_that_no_table_of_spark_may_have(server: Server) -> None:
     run(cursor, "DROP INCREMENTAL VIEW odd")
 
 
+def test_who_keeps_a_schedule(server: Server) -> None:
+    cursor = server.cursor()
+    [[said]] = run(
+        cursor,
+        "CREATE INCREMENTAL VIEW paced SCHEDULE EVERY 1 DAY AS SELECT count(*) AS n FROM orders",
+    )
+    assert said == "created view paced; its schedule runs while the server does"
+    run(cursor, "DROP INCREMENTAL VIEW paced")
+
+
 def test_streams_and_versions(server: Server, tmp_path: Path) -> None:
     cursor = server.cursor()
     run(
@@ -184,6 +222,8 @@ def test_streams_and_versions(server: Server, tmp_path: Path) -> None:
     assert run(cursor, f"SELECT count(*) FROM clicked VERSION AS OF {first}") == [(0,)]
     feed = f"SELECT who, _change_type FROM incremental_changes('clicked', {first + 1})"
     assert run(cursor, feed) == [("ada", "insert")]
+    for listed in ("SHOW TABLES", "SHOW VIEWS"):
+        assert not any("__incr" in row[1] for row in run(cursor, listed))
     run(cursor, "DROP INCREMENTAL VIEW clicked")
     run(cursor, "DROP INCREMENTAL SOURCE clicks")
 
@@ -222,6 +262,7 @@ def test_errors_are_named_conditions(server: Server) -> None:
     version = run(cursor, "SHOW INCREMENTAL TABLES")
     for statement, expected in {
         "INSERT INTO orders VALUES (1, 'x', 1)": "[INCR_DUPLICATE_KEY] primary key of orders",
+        "UPDATE orders SET id = 1": "HINT: Leave the key as it is",
         "CREATE INCREMENTAL VEW x": "found VEW (line 1, column 20)",
         "CREATE INCREMENTAL VIEW x AS SELECT nope FROM orders": "[UNRESOLVED_COLUMN",
         "CREATE INCREMENTAL VIEW revenue AS SELECT 1 AS one": "[INCR_RELATION_EXISTS]",
@@ -246,6 +287,14 @@ def test_metadata_calls(server: Server) -> None:
         ("n", "bigint", None),
         ("total", "decimal(20,2)", None),
     ]
+    run(cursor, "CREATE VIEW above AS SELECT * FROM revenue")
+    above, ours = ("default", "above", False), ("default", "revenue", False)
+    assert run(cursor, "SHOW VIEWS") == [above, ours]
+    assert run(cursor, "SHOW VIEWS IN default LIKE 'rev*'") == [ours]
+    run(cursor, "DROP VIEW above")
+    assert run(cursor, "SHOW TBLPROPERTIES revenue") == [("owner", "shop")]
+    assert run(cursor, "SHOW TBLPROPERTIES default.revenue (owner)") == [("owner", "shop")]
+    assert "does not have property: x" in run(cursor, "SHOW TBLPROPERTIES orders ('x')")[0][1]
     assert run(cursor, "SHOW COLUMNS IN orders") == [("id",), ("customer",), ("amount",)]
     engine = create_engine(
         f"hive://127.0.0.1:{server.thrift}/default",
@@ -254,6 +303,8 @@ def test_metadata_calls(server: Server) -> None:
     inspector = inspect(engine)
     assert "default" in inspector.get_schema_names()
     assert {"orders", "revenue"} <= set(inspector.get_table_names())
+    assert inspector.has_table("revenue")
+    assert not inspector.has_table("missing")
     columns = inspector.get_columns("revenue")
     assert [(c["name"], str(c["type"])) for c in columns] == [
         ("customer", "VARCHAR"),
@@ -309,14 +360,22 @@ def test_spark_connect(server: Server) -> None:
     assert found["tables"] == ["big", "orders", "revenue"]
     assert found["columns"] == ["customer", "n", "total"]
     assert found["temp view"][0] == ["num_affected_rows: 1"]
-    for name, condition in {
-        "key": "INCR_DUPLICATE_KEY",
-        "syntax": "INCR_SYNTAX",
-        "column": "UNRESOLVED_COLUMN.WITH_SUGGESTION",
-        "nowhere": "TABLE_OR_VIEW_NOT_FOUND",
-    }.items():
-        _, found_condition, message = found[name]
-        assert found_condition == condition
+    for refusal in found["writes"]:
+        assert refusal is not None
+        assert "[INCR_NOT_APPLICABLE]" in refusal
+        assert "INSERT INTO orders SELECT * FROM rows" in refusal or "Change the tables" in refusal
+    assert "Give the view another name." in found["registered"]
+    assert found["same rows"] is True
+    assert found["inserted"][0] == ["num_affected_rows: 1"]
+    assert found["spark's own"] == [["90", "lost", "1"]]
+    for name, state, condition in (
+        ("key", "23505", "INCR_DUPLICATE_KEY"),
+        ("syntax", "42601", "INCR_SYNTAX"),
+        ("column", "42703", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+        ("nowhere", "42P01", "TABLE_OR_VIEW_NOT_FOUND"),
+    ):
+        found_state, found_condition, message = found[name]
+        assert (found_state, found_condition) == (state, condition)
         assert message.strip().startswith(f"[{condition}]")
         assert "stacktrace" not in message
         assert "Traceback" not in message
