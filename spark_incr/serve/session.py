@@ -11,9 +11,12 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
@@ -27,7 +30,7 @@ from spark_incr.serve.frame_writes import guard_frames
 from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, named
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.relations import Relations, declare_all
-from spark_incr.serve.temp_views import TempViews
+from spark_incr.serve.temp_views import TempViews, no_schema
 from spark_incr.serve.versioned import VersionedNames
 from spark_incr.sql.tokens import leading_words
 
@@ -73,7 +76,26 @@ class Door:
         finally:
             formatter.clear()
 
+    @contextmanager
+    def schemas_named(self) -> Iterator[None]:
+        """Tell whoever reads *mart.x*, which a server has made, how the session knows it."""
+        try:
+            yield
+        except AnalysisException as failure:
+            if failure.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+                asked = (failure.getMessageParameters() or {})["relationName"]
+                found = named(self.engine, asked)
+                if found is not None:
+                    raise no_schema(
+                        found.name, f"Read `{found.name}`, quoted as one name"
+                    ) from None
+            raise
+
     def _run(self, text: str, args: Any) -> DataFrame:
+        with self.schemas_named():
+            return self._heard(text, args)
+
+    def _heard(self, text: str, args: Any) -> DataFrame:
         heard = hear(self.engine, text)
         if isinstance(heard, Own):
             statement = admitted(heard.statement, self.views.admit)
@@ -91,7 +113,7 @@ class Door:
             return self.spark_sql(self.versioned.resolve(text), args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803, the name is Spark's
-        with self._reading:
+        with self._reading, self.schemas_named():
             self.read(tableName)
             return self.spark_table(tableName)
 
@@ -145,9 +167,11 @@ _spark_read_table = DataFrameReader.table
 def _read_table(reader: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N803, Spark's name
     """`spark.read.table` sees the last version, as `spark.table` does."""
     door = _doors.get(reader._spark)
-    if door is not None:
+    if door is None:
+        return _spark_read_table(reader, tableName)
+    with door.schemas_named():
         door.read(tableName)
-    return _spark_read_table(reader, tableName)
+        return _spark_read_table(reader, tableName)
 
 
 def _relation(spark: SparkSession, name: str) -> Relation | None:
