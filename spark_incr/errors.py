@@ -225,6 +225,9 @@ CONDITIONS: dict[str, Condition] = {
         "XX000", "an internal error: {what}", "Please report it; the log has its stack trace."
     ),
     "INCR_SERVER": Condition("58000", "the server cannot start: {what}"),
+    "INCR_SERVER_STOPPING": Condition(
+        "57P01", "the server is stopping", "What was committed stays; try again when it is back."
+    ),
     "INCR_JAVA_MISSING": Condition(
         "58000",
         "Java 17 or newer is not found",

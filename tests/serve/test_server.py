@@ -26,6 +26,7 @@ from sqlalchemy import create_engine, inspect, text
 
 import spark_incr
 from spark_incr.cli import main
+from spark_incr.errors import IncrementalError
 from tests.serving import Server, start, stop
 
 INIT = """
@@ -101,7 +102,9 @@ print(json.dumps(found))
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     (folder / "init.sql").write_text(INIT, encoding="utf-8")
-    started = start(folder / "state", "--init", str(folder / "init.sql"))
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    started = start(folder / "state", "--init", str(folder / "init.sql"), cwd=elsewhere)
     yield started
     stop(started)
 
@@ -384,11 +387,22 @@ def test_spark_connect(server: Server) -> None:
 def test_stopping_leaves_the_last_version(server: Server, spark: SparkSession) -> None:
     cursor = server.cursor()
     run(cursor, "INSERT INTO orders VALUES (100, 'last', 1)")
+    endless = "SELECT count(*) FROM range(500000000000) WHERE id % 7 = hash(id) % 7"
+    cancelled: list[str] = []
+    query = threading.Thread(target=lambda: cancelled.append(refused(server.cursor(), endless)))
+    query.start()
+    time.sleep(2)
     began = time.monotonic()
-    stop(server)
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(2)
+    assert "[INCR_SERVER_STOPPING]" in refused(cursor, "SHOW SCHEMAS")
+    query.join(30)
+    assert "[SPARK_JOB_CANCELLED]" in cancelled[0]
+    server.process.wait(60)
     assert server.process.returncode == 0, server.output
     assert time.monotonic() - began < 60
     assert server.output[-1].startswith("stopped at version ")
+    assert list((server.state.parent / "elsewhere").iterdir()) == []
     log = (server.state / "serve.log").read_text(encoding="utf-8")
     assert "INCR_DUPLICATE_KEY" in log
     session = spark_incr.enable(spark.newSession(), server.state)
@@ -405,10 +419,20 @@ def test_stopping_the_whole_group_leaves_the_last_version(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """As a supervisor does it: Spark hears the signal as soon as we do."""
-    server = start(tmp_path / "state")
+    conf = "spark.hadoop.hive.server2."
+    checked = "org.apache.hive.service.auth.AnonymousAuthenticationProviderImpl"
+    server = start(
+        tmp_path / "my state",
+        *("--conf", f"{conf}authentication=CUSTOM"),
+        *("--conf", f"{conf}custom.authentication.class={checked}"),
+    )
     try:
-        cursor = server.cursor()
+        cursor = hive.connect(
+            "127.0.0.1", server.thrift, username="ada", password="pw", auth="CUSTOM"
+        ).cursor()
+        run(cursor, "CREATE SCHEMA mart")
         run(cursor, "CREATE INCREMENTAL TABLE t (id BIGINT)")
+        run(cursor, "CREATE INCREMENTAL VIEW mart.counted AS SELECT count(*) AS n FROM t")
         run(cursor, "INSERT INTO t VALUES (1), (2)")
         os.killpg(server.process.pid, signal.SIGTERM)
         assert server.process.wait(60) == 0, server.output
@@ -418,8 +442,21 @@ def test_stopping_the_whole_group_leaves_the_last_version(
     session = spark_incr.enable(spark.newSession(), server.state)
     try:
         assert session.table("t").count() == 2
+        assert session.table("`mart.counted`").collect() == [(2,)]
+        for read in (session.table, session.read.table, lambda name: session.sql(f"TABLE {name}")):
+            with pytest.raises(IncrementalError, match="INCR_NAME_UNUSABLE") as found:
+                read("mart.counted")
+            assert "Read `mart.counted`, quoted as one name" in str(found.value)
     finally:
         spark_incr.disable(session)
+    server = start(server.state, cwd=tmp_path)
+    try:
+        cursor = server.cursor("mart")
+        run(cursor, "INSERT INTO default.t VALUES (3)")
+        assert run(cursor, "SELECT * FROM counted") == [(3,)]
+    finally:
+        stop(server)
+    assert [path.name for path in tmp_path.iterdir()] == ["my state"]
 
 
 def test_a_port_in_use_and_an_open_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
