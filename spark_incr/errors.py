@@ -14,8 +14,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Condition:
-    """One entry of the catalogue: a message template and the usual way out."""
+    """One entry of the catalogue: its SQLSTATE, a message template and the usual way out.
 
+    The SQLSTATE is that of Spark's or PostgreSQL's for the same failure, so that tools which look
+    at nothing else know its class.
+    """
+
+    sqlstate: str
     message: str
     hint: str = ""
 
@@ -30,159 +35,211 @@ class Position:
 
 CONDITIONS: dict[str, Condition] = {
     # Statements and names
-    "INCR_SYNTAX": Condition("syntax error in an INCREMENTAL statement: {what}"),
-    "INCR_SPARK_ERROR": Condition("Spark rejects the statement: {what}"),
+    "INCR_SYNTAX": Condition("42601", "syntax error in an INCREMENTAL statement: {what}"),
+    "INCR_SPARK_ERROR": Condition("42000", "Spark rejects the statement: {what}"),
     "INCR_RELATION_EXISTS": Condition(
-        "relation {name} already exists", "Use IF NOT EXISTS, OR REPLACE, or another name."
+        "42P07", "relation {name} already exists", "Use IF NOT EXISTS, OR REPLACE, or another name."
     ),
     "INCR_RELATION_NOT_FOUND": Condition(
-        "incremental {kind} {name} does not exist", "SHOW INCREMENTAL VIEWS lists what there is."
+        "42P01",
+        "incremental {kind} {name} does not exist",
+        "SHOW INCREMENTAL VIEWS lists what there is.",
     ),
     "INCR_RELATION_IN_USE": Condition(
-        "{name} is read by {readers}", "Drop those views first, or use CASCADE."
+        "2BP01", "{name} is read by {readers}", "Drop those views first, or use CASCADE."
     ),
     "INCR_RESERVED_NAME": Condition(
-        "the name {name} is reserved", "Names that begin with __incr_ belong to the engine."
+        "42939",
+        "the name {name} is reserved",
+        "Names that begin with __incr_ belong to the engine.",
     ),
-    "INCR_NAME_UNUSABLE": Condition("the name {name} cannot be used here: {what}"),
-    "INCR_NOT_APPLICABLE": Condition("{name} is an incremental {kind}, {what} does not apply"),
+    "INCR_NAME_UNUSABLE": Condition("42602", "the name {name} cannot be used here: {what}"),
+    "INCR_NOT_APPLICABLE": Condition(
+        "42809", "{name} is an incremental {kind}, {what} does not apply"
+    ),
     "INCR_DUPLICATE_COLUMN": Condition(
-        "column {name} appears more than once", "Give each column an alias of its own."
+        "42711", "column {name} appears more than once", "Give each column an alias of its own."
     ),
-    "INCR_COLUMN_COUNT": Condition("{expected} column names are needed, {actual} are given"),
-    "INCR_TYPE_UNSUPPORTED": Condition("type {type} of column {name} cannot be kept"),
+    "INCR_COLUMN_COUNT": Condition(
+        "21S01", "{expected} column names are needed, {actual} are given"
+    ),
+    "INCR_TYPE_UNSUPPORTED": Condition("0A000", "type {type} of column {name} cannot be kept"),
     "INCR_KEY_TYPE": Condition(
-        "column {name} of type {type} cannot be a key", "Spark does not compare such values."
+        "42804",
+        "column {name} of type {type} cannot be a key",
+        "Spark does not compare such values.",
     ),
     "INCR_NOT_FOLLOWED": Condition(
+        "0A000",
         "{name} is a view of Spark over the incremental {kind} {relation}, and would be read once",
         "Create it as an INCREMENTAL VIEW, or write its query in place of its name.",
     ),
     # What a view may hold
-    "INCR_UNSUPPORTED": Condition("{what} cannot be maintained incrementally"),
+    "INCR_UNSUPPORTED": Condition("0A000", "{what} cannot be maintained incrementally"),
     "INCR_NONDETERMINISTIC": Condition(
-        "{what} is not deterministic", "A view must give the same rows for the same tables."
+        "42K0E",
+        "{what} is not deterministic",
+        "A view must give the same rows for the same tables.",
     ),
     "INCR_FULL_REFUSED": Condition(
+        "0A000",
         "the view would need a full recompute per batch: {reason}",
         "REFRESH POLICY AUTO or FULL allows it.",
     ),
     "INCR_READING_DIFFERS": Condition(
+        "XX000",
         "this query is read differently by Spark and by the compiler",
         "Please report the query; writing the marked construct in another way helps.",
     ),
-    "INCR_SCHEMA_DIFFERS": Condition("the compiled plan gives {actual}, Spark gives {expected}"),
+    "INCR_SCHEMA_DIFFERS": Condition(
+        "XX000", "the compiled plan gives {actual}, Spark gives {expected}"
+    ),
     # Changes
     "INCR_DUPLICATE_KEY": Condition(
+        "23505",
         "primary key of {table} already present: {keys}",
         "Use MERGE or UPDATE to change a row that is there.",
     ),
-    "INCR_NULL_KEY": Condition("primary key column {column} of {table} is NULL"),
-    "INCR_NOT_NULL": Condition("column {column} of {table} is NOT NULL, but a row has NULL there"),
+    "INCR_NULL_KEY": Condition("23502", "primary key column {column} of {table} is NULL"),
+    "INCR_NOT_NULL": Condition(
+        "23502", "column {column} of {table} is NOT NULL, but a row has NULL there"
+    ),
     "INCR_TOO_LONG": Condition(
-        "column {column} of {table} has at most {longest} characters, but a row has {value!r} there"
+        "22001",
+        "column {column} of {table} has at most {longest} characters, but a row has {value!r} there",
     ),
-    "INCR_ROW_NOT_FOUND": Condition("rows to delete are not in {table}: {rows}"),
+    "INCR_ROW_NOT_FOUND": Condition("23000", "rows to delete are not in {table}: {rows}"),
     "INCR_TOO_MANY_ROWS": Condition(
-        "{rows} rows are more than can be handed over", "Keep a count in a column of the rows."
+        "54000",
+        "{rows} rows are more than can be handed over",
+        "Keep a count in a column of the rows.",
     ),
-    "INCR_SCHEMA_MISMATCH": Condition("the rows do not fit table {table}: {what}"),
+    "INCR_SCHEMA_MISMATCH": Condition("42804", "the rows do not fit table {table}: {what}"),
     "INCR_MERGE_CARDINALITY": Condition(
-        "several source rows match one row of {table}", "Make the source unique on the condition."
+        "23K01",
+        "several source rows match one row of {table}",
+        "Make the source unique on the condition.",
     ),
     # Sources
     "INCR_SOURCE_ROW": Condition(
+        "22000",
         "source {source} brought a row that does not fit: {reason}",
         "Repair or remove it; ON ERROR QUARANTINE sets such rows aside.",
     ),
-    "INCR_SOURCE_UNSUPPORTED": Condition("source {source} cannot be read: {what}"),
+    "INCR_SOURCE_UNSUPPORTED": Condition("0A000", "source {source} cannot be read: {what}"),
     "INCR_SOURCE_CHANGED": Condition(
-        "source {source} is not what it was: {what}", "Drop the source and create it anew."
+        "55000", "source {source} is not what it was: {what}", "Drop the source and create it anew."
     ),
     "INCR_SOURCE_FILE_CHANGED": Condition(
+        "55000",
         "source {source} has read {file}, which has changed since",
         "Put each file into the directory once, whole; REFRESH INCREMENTAL SOURCE ... FULL reads "
         "all files anew.",
     ),
     "INCR_SOURCE_OFFSETS": Condition(
+        "55000",
         "the checkpoint of source {source} is not the one that its rows came by",
         "REFRESH INCREMENTAL SOURCE ... FULL reads the stream anew from its beginning.",
     ),
     "INCR_SOURCE_DETACHED": Condition(
+        "55000",
         "source {source} is fed by a stream that this process has not attached",
         "Call engine.stream with its name and a frame first.",
     ),
     "INCR_VIEW_FAILED": Condition(
+        "55000",
         "view {name} has failed and shows version {version}: {failure}",
         "Mend the cause, then REFRESH INCREMENTAL VIEW, or REFRESH ... FULL.",
     ),
     "INCR_VIEW_DAMAGED": Condition(
+        "XX001",
         "the stored state of {name} is damaged: {what}",
         "REFRESH INCREMENTAL VIEW (or SOURCE) ... FULL rebuilds it.",
     ),
     "INCR_VERSION_GONE": Condition(
+        "22023",
         "version {version} is not kept; versions {oldest} to {newest} are",
         "Read a version that is kept; spark.incr.retainVersions says how many are.",
     ),
     # Evaluation; the texts follow Spark's own conditions of the same name
-    "ARITHMETIC_OVERFLOW": Condition("{what} overflow", "Use a wider type or the try_ function."),
+    "ARITHMETIC_OVERFLOW": Condition(
+        "22003", "{what} overflow", "Use a wider type or the try_ function."
+    ),
     "BINARY_ARITHMETIC_OVERFLOW": Condition(
-        "{what} overflow", "Use a wider type or the try_ function."
+        "22003", "{what} overflow", "Use a wider type or the try_ function."
     ),
     "SCALAR_SUBQUERY_TOO_MANY_ROWS": Condition(
+        "21000",
         "more than one row is returned by a subquery used as an expression",
         "Aggregate in the subquery, or make its condition unique.",
     ),
-    "DIVIDE_BY_ZERO": Condition("division by zero", "Use try_divide or NULLIF(divisor, 0)."),
-    "REMAINDER_BY_ZERO": Condition("remainder by zero", "Use try_mod or NULLIF(divisor, 0)."),
-    "NUMERIC_VALUE_OUT_OF_RANGE": Condition("{what} does not fit {type}"),
-    "CAST_INVALID_INPUT": Condition(
-        "the value {value} of type {source} cannot be cast to {target}", "Use try_cast."
+    "DIVIDE_BY_ZERO": Condition(
+        "22012", "division by zero", "Use try_divide or NULLIF(divisor, 0)."
     ),
-    "CAST_OVERFLOW_IN_TABLE_INSERT": Condition("a value of type {what}", "Use try_cast."),
+    "REMAINDER_BY_ZERO": Condition(
+        "22012", "remainder by zero", "Use try_mod or NULLIF(divisor, 0)."
+    ),
+    "NUMERIC_VALUE_OUT_OF_RANGE": Condition("22003", "{what} does not fit {type}"),
+    "CAST_INVALID_INPUT": Condition(
+        "22018", "the value {value} of type {source} cannot be cast to {target}", "Use try_cast."
+    ),
+    "CAST_OVERFLOW_IN_TABLE_INSERT": Condition("22003", "a value of type {what}", "Use try_cast."),
     "CAST_OVERFLOW": Condition(
-        "the value {value} of type {source} overflows {target}", "Use try_cast."
+        "22003", "the value {value} of type {source} overflows {target}", "Use try_cast."
     ),
     "INVALID_ARRAY_INDEX": Condition(
-        "index {index} is out of bounds of an array", "Use get, which gives NULL."
+        "22003", "index {index} is out of bounds of an array", "Use get, which gives NULL."
     ),
     # Store
     "INCR_STATE_LOCKED": Condition(
+        "55006",
         "the state directory {path} is in use by process {pid}",
         "Stop that process, or use another state directory.",
     ),
     "INCR_STATE_CORRUPT": Condition(
+        "XX001",
         "state file {file} is damaged: {what}",
         "Restore the directory from a copy; REFRESH INCREMENTAL VIEW ... FULL rebuilds a view.",
     ),
     "INCR_STATE_FORMAT": Condition(
-        "the state has format {found}, this version reads {known}", "Upgrade spark_incr."
+        "0A000", "the state has format {found}, this version reads {known}", "Upgrade spark_incr."
     ),
-    "INCR_STATE_READ_ONLY": Condition("the state directory {path} cannot be written: {what}"),
+    "INCR_STATE_READ_ONLY": Condition(
+        "58030", "the state directory {path} cannot be written: {what}"
+    ),
     "INCR_STATE_WRITE": Condition(
+        "58030",
         "the state in {path} could not be written: {what}",
         "The last committed version stands; free the disk or repair it and try again.",
     ),
     "INCR_STATE_GONE": Condition(
+        "55000",
         "{what} of the state is no longer kept",
         "Read the current version; a reader that needs an older one must pin it.",
     ),
-    "INCR_STATE_NOT_FOUND": Condition("there is no state in {path}"),
+    "INCR_STATE_NOT_FOUND": Condition("58P01", "there is no state in {path}"),
     # Model files
-    "INCR_MODEL": Condition("model {model}: {what}"),
+    "INCR_MODEL": Condition("42000", "model {model}: {what}"),
     # Environment
     "INCR_SESSION_BOUND": Condition(
+        "55006",
         "the session already works on the state directory {path}",
         "Use another session, or `spark_incr.disable(spark)` first.",
     ),
     "INCR_SESSION_UNBOUND": Condition(
-        "the session has no state directory", "Call `spark_incr.enable(spark, state=...)` first."
+        "55000",
+        "the session has no state directory",
+        "Call `spark_incr.enable(spark, state=...)` first.",
     ),
     "INCR_INTERNAL": Condition(
-        "an internal error: {what}", "Please report it; the log has its stack trace."
+        "XX000", "an internal error: {what}", "Please report it; the log has its stack trace."
     ),
-    "INCR_SERVER": Condition("the server cannot start: {what}"),
+    "INCR_SERVER": Condition("58000", "the server cannot start: {what}"),
+    "INCR_SERVER_STOPPING": Condition(
+        "57P01", "the server is stopping", "What was committed stays; try again when it is back."
+    ),
     "INCR_JAVA_MISSING": Condition(
+        "58000",
         "Java 17 or newer is not found",
         "Install a JRE, or `pip install 'spark_incr[java]'`, which brings one.",
     ),
@@ -190,7 +247,10 @@ CONDITIONS: dict[str, Condition] = {
 
 
 class IncrementalError(Exception):
-    """A named condition. `str()` is what a person reads at any door."""
+    """A named condition. `str()` is what a person reads at any door.
+
+    What it is can be asked as PySpark's own errors are.
+    """
 
     def __init__(
         self, condition: str, message: str, detail: str, hint: str, position: Position | None
@@ -202,9 +262,24 @@ class IncrementalError(Exception):
         self.position = position
         super().__init__(self.render())
 
+    @property
+    def sqlstate(self) -> str:
+        return CONDITIONS[self.condition].sqlstate
+
+    def getCondition(self) -> str:  # noqa: N802, PySpark's name
+        return self.condition
+
+    def getSqlState(self) -> str:  # noqa: N802, PySpark's name
+        return self.sqlstate
+
     def place(self, position: Position) -> None:
         """Say where in a larger text the error is."""
         self.position = position
+        self.args = (self.render(),)
+
+    def advise(self, hint: str) -> None:
+        """Say what to do in the words of a larger statement."""
+        self.hint = hint
         self.args = (self.render(),)
 
     def render(self) -> str:

@@ -27,6 +27,7 @@ STATEMENTS: dict[type, str] = {
     statements.ShowTables: "SHOW INCREMENTAL TABLES [LIKE pattern]",
     statements.ShowSources: "SHOW INCREMENTAL SOURCES [LIKE pattern]",
     statements.ShowCreate: "SHOW CREATE INCREMENTAL {TABLE | VIEW} name",
+    statements.ShowProperties: "SHOW TBLPROPERTIES name [(key)]",
     statements.Describe: "DESCRIBE [EXTENDED] INCREMENTAL {TABLE | VIEW} name",
     statements.DescribeHistory: "DESCRIBE HISTORY INCREMENTAL VIEW v",
     statements.Explain: "EXPLAIN [SQL | EXTENDED] INCREMENTAL VIEW v",

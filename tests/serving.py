@@ -36,13 +36,18 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def start(state: Path, *options: str) -> Server:
+def start(state: Path, *options: str, cwd: Path | None = None) -> Server:
     thrift, connect = free_ports(2)
     command = [sys.executable, "-m", "spark_incr", "serve", "--state", str(state)]
     command += ["--thrift-port", str(thrift), "--connect-port", str(connect), *options]
     command += ["--conf", "spark.master=local[2]", "--conf", "spark.driver.host=127.0.0.1"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        cwd=cwd,
     )
     server = Server(process, state, thrift, connect, [])
     ready = threading.Event()

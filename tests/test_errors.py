@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import spark_incr.errors as errors
 from spark_incr.errors import CONDITIONS, IncrementalError, Position, error
 
 PACKAGE = Path(errors.__file__).parent
 REFERENCE = PACKAGE.parent / "docs" / "sql-reference.md"
-TABLE = "| condition | message | hint |\n|---|---|---|\n"
+TABLE = "| condition | SQLSTATE | message | hint |\n|---|---|---|---|\n"
 
 
 def raised_conditions() -> set[tuple[str, frozenset[str]]]:
@@ -48,6 +51,15 @@ def test_message_style(name: str) -> None:
     assert not condition.hint or condition.hint.endswith(".")
 
 
+def test_conditions_of_spark_have_the_state_that_spark_gives_them(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    for name, condition in CONDITIONS.items():
+        assert re.fullmatch(r"[0-9A-Z]{5}", condition.sqlstate)
+        if not name.startswith("INCR_"):
+            states = jvm.org.apache.spark.SparkThrowableHelper
+            assert (name, states.getSqlState(name)) == (name, condition.sqlstate)
+
+
 def test_every_raised_condition_is_catalogued_with_its_values() -> None:
     raised = raised_conditions()
     assert raised
@@ -59,7 +71,9 @@ def test_every_raised_condition_is_catalogued_with_its_values() -> None:
 def test_the_reference_lists_every_condition(update_golden: bool) -> None:
     head, separator, rest = REFERENCE.read_text(encoding="utf-8").partition(TABLE)
     assert separator
-    rows = "".join(f"| {n} | {c.message} | {c.hint} |\n" for n, c in CONDITIONS.items())
+    rows = "".join(
+        f"| {n} | {c.sqlstate} | {c.message} | {c.hint} |\n" for n, c in CONDITIONS.items()
+    )
     if update_golden:
         REFERENCE.write_text(head + TABLE + rows, encoding="utf-8")
     assert update_golden or rest == rows, "make test ARGS=--update-golden writes it anew"
@@ -85,3 +99,4 @@ def test_a_hint_of_the_place_replaces_the_usual_one() -> None:
     assert isinstance(raised, IncrementalError)
     assert raised.hint == "Filter the zeros."
     assert raised.position is None
+    assert (raised.getCondition(), raised.getSqlState()) == ("DIVIDE_BY_ZERO", "22012")

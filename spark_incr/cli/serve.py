@@ -21,6 +21,7 @@ from spark_incr.sql.split import split_statements
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOGGING = Path(__file__).with_name("log4j2-server.properties")
 
 
@@ -59,17 +60,24 @@ def _run(options: argparse.Namespace) -> int:
     log = Path(options.log or state / "serve.log").absolute()
     stop = threading.Event()
     _listen(stop)
-    with tempfile.TemporaryDirectory(prefix="spark_incr_") as warehouse:
+    with tempfile.TemporaryDirectory(prefix="spark_incr_") as scratch:
         _log_to(log)
         silence_spark()
+        given = dict(options.conf)
+        if given.get("spark.sql.catalogImplementation") != "hive":
+            # The catalog lives as long as the server, and with it the tables of Spark's own.
+            given.setdefault("spark.sql.warehouse.dir", str(Path(scratch, "warehouse")))
+        properties = {
+            "log4j2.configurationFile": _LOGGING.as_uri(),
+            "spark_incr.log": log,
+            "derby.stream.error.file": Path(scratch, "derby.log"),
+        }
+        java_options = [f'"-D{key}={value}"' for key, value in properties.items()]
         confs = {
             **CONFS,
             "spark.app.name": f"spark-incr serve {options.state}",
-            "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-            f" -Dspark_incr.log={log}",
-            # Tables of Spark's own live as long as the server, unless a metastore is set.
-            "spark.sql.warehouse.dir": warehouse,
-            **dict(options.conf),
+            **given,
+            _JAVA_OPTIONS: " ".join([*java_options, given.get(_JAVA_OPTIONS, "")]),
         }
         address = Address(options.host, options.thrift_port, options.connect_port, confs)
         for warning in address.warnings():

@@ -82,7 +82,7 @@ class CatalogTables:
             source="parquet",
             schema=schema,
             description=comment,
-            path=self._guard.as_uri(),
+            path=f"file:{self._guard}",
             incremental=kind,
         )
 

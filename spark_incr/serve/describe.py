@@ -153,6 +153,27 @@ class Comments:
 
 def comments(relation: Relation) -> Comments:
     """The comments of a relation; a table that no statement made has none."""
+    statement = _created_by(relation)
+    if statement is None:
+        return Comments("", {})
+    by_name = {folded(c.name): c.comment for c in statement.columns if c.comment}
+    columns = {
+        f.name: by_name[folded(f.name)] for f in relation.schema if folded(f.name) in by_name
+    }
+    return Comments(statement.comment or "", columns)
+
+
+def show_properties(relation: Relation, key: str | None) -> Result:
+    """The properties of a relation as Spark shows those of a table."""
+    statement = _created_by(relation)
+    properties = dict(statement.properties if statement is not None else ())
+    if key is not None:
+        absent = f"Table {relation.name} does not have property: {key}"
+        properties = {key: properties.get(key, absent)}
+    return ["key", "value"], [[*item] for item in sorted(properties.items())]
+
+
+def _created_by(relation: Relation) -> CreateTable | CreateSource | CreateView | None:
     statement: Statement | None = None
     if relation.stored is not None:
         statement = relation.stored.statement
@@ -160,13 +181,7 @@ def comments(relation: Relation) -> Comments:
         statement = relation.state.definition.statement
     elif not statement_of(relation).startswith("--"):
         statement = parse_statement(statement_of(relation))
-    if not isinstance(statement, (CreateTable, CreateSource, CreateView)):
-        return Comments("", {})
-    by_name = {folded(c.name): c.comment for c in statement.columns if c.comment}
-    columns = {
-        f.name: by_name[folded(f.name)] for f in relation.schema if folded(f.name) in by_name
-    }
-    return Comments(statement.comment or "", columns)
+    return statement if isinstance(statement, (CreateTable, CreateSource, CreateView)) else None
 
 
 def describe(engine: Engine, relation: Relation, extended: bool) -> Result:

@@ -25,6 +25,7 @@ from spark_incr.serve.describe import (
     Row,
     describe,
     show_history,
+    show_properties,
     show_sources,
     show_tables,
     show_views,
@@ -51,6 +52,7 @@ from spark_incr.sql.statements import (
     SetProperties,
     SetTrigger,
     ShowCreate,
+    ShowProperties,
     ShowSources,
     ShowTables,
     ShowViews,
@@ -115,6 +117,8 @@ def carry_out(
         case ShowCreate(kind, name):
             relation = engine.relation_named(name, kind.value.lower())
             return ["statement"], [[statement_of(relation)]]
+        case ShowProperties(kind, name, key):
+            return show_properties(engine.relation_named(name, kind.value.lower()), key)
         case Describe(kind, name, extended):
             return describe(engine, engine.relation_named(name, kind.value.lower()), extended)
         case DescribeHistory(name):
@@ -189,12 +193,16 @@ def _create_view(engine: Engine, statement: CreateView) -> str:
         statement = replace(statement, name=replaced.name)
     engine.create_view(statement, show_create(_canonical(statement)))
     order = order_note(statement.query_text, engine.relation_named(statement.name, "view").schema)
-    return f"created view {statement.name}{_note(statement.trigger)}{order and f'; {order}'}"
+    return (
+        f"created view {statement.name}{_note(engine, statement.trigger)}{order and f'; {order}'}"
+    )
 
 
-def _note(trigger: Trigger) -> str:
+def _note(engine: Engine, trigger: Trigger) -> str:
     """Who refreshes the view, where not every commit does."""
     if trigger.kind is TriggerKind.SCHEDULE:
+        if engine.in_catalog:
+            return "; its schedule runs while the server does"
         return "; its schedule runs while the engine does (engine.start())"
     if trigger.kind is TriggerKind.MANUAL:
         return "; REFRESH INCREMENTAL VIEW brings it up to date"
@@ -250,7 +258,7 @@ def _alter(engine: Engine, statement: AlterView) -> str:
     if changed.trigger != stored.statement.trigger and relation.status is Status.ACTIVE:
         engine.refresh(relation.name)
     engine.replace_statement(relation, replace(stored, text=text, statement=changed))
-    return f"altered view {relation.name}{_note(changed.trigger)}"
+    return f"altered view {relation.name}{_note(engine, changed.trigger)}"
 
 
 def _flow(relation: Relation) -> Dataflow:

@@ -15,6 +15,7 @@ from spark_incr.engine import Engine, Relation
 from spark_incr.errors import IncrementalError, error
 from spark_incr.runtime.tables import Table
 from spark_incr.sources.dml import RowChange, Target, change_of, target_of
+from spark_incr.sql.clauses import property_key
 from spark_incr.sql.cursor import Cursor
 from spark_incr.sql.names import join_name, name_parts
 from spark_incr.sql.parse import parse_statement
@@ -30,6 +31,7 @@ from spark_incr.sql.statements import (
     Kind,
     RenameTo,
     ShowCreate,
+    ShowProperties,
     ShowSources,
     ShowTables,
     ShowViews,
@@ -45,6 +47,7 @@ _LOOKING = (
     Explain,
     ExplainCreate,
     ShowCreate,
+    ShowProperties,
     ShowSources,
     ShowTables,
     ShowViews,
@@ -101,27 +104,44 @@ def apply_change(
     target = Target(change.name, definition.schema, definition.primary_key, definition.not_null)
     with engine.paused():
         rows = change_of(spark, text, target, args)
-        engine.commit({change.relation.name: {"insert": rows.insert, "delete": rows.delete}})
+        try:
+            engine.commit({change.relation.name: {"insert": rows.insert, "delete": rows.delete}})
+        except IncrementalError as failure:
+            if failure.condition == "INCR_DUPLICATE_KEY" and rows.key_hint is not None:
+                failure.advise(rows.key_hint)
+            raise
     return rows
+
+
+def named(engine: Engine, text: str, schema: str = DEFAULT_SCHEMA) -> Relation | None:
+    """The relation that a name of a session's means, quoted or not; None if it is not ours."""
+    try:
+        return engine.find(_qualified(Cursor(text).name("a name"), schema))
+    except IncrementalError:
+        return None
+
+
+def not_applicable(relation: Relation, what: str, hint: str | None = None) -> IncrementalError:
+    """The refusal of what would change rows that do not come that way."""
+    if hint is None:
+        view = relation.kind == "view"
+        hint = "Change the tables that it reads." if view else "Its rows come from its stream."
+    return error(
+        "INCR_NOT_APPLICABLE", name=relation.name, kind=relation.kind, what=what, hint=hint
+    )
 
 
 def _change(name: str, relation: Relation) -> Change:
     if not isinstance(relation.state, Table):
-        raise error(
-            "INCR_NOT_APPLICABLE",
-            name=relation.name,
-            kind=relation.kind,
-            what="a statement that changes rows",
-            hint="Change the tables that it reads."
-            if relation.kind == "view"
-            else "Its rows come from its stream.",
-        )
+        raise not_applicable(relation, "a statement that changes rows")
     return Change(name, relation)
 
 
 def _about_definition(engine: Engine, text: str, schema: str) -> Own | None:
-    """SHOW CREATE TABLE of ours is answered by us; other definitions by Spark's words are not."""
+    """What Spark's statements show of ours is answered by us; other definitions are refused."""
     words = leading_words(text, 6)
+    if words[:2] == ["SHOW", "TBLPROPERTIES"]:
+        return _properties(engine, text, schema)
     shown = words[:3] == ["SHOW", "CREATE", "TABLE"]
     if not shown and not (words and words[0] in _DEFINING):
         return None
@@ -144,6 +164,16 @@ def _about_definition(engine: Engine, text: str, schema: str) -> Own | None:
         if (words[0], kind) == ("ALTER", Kind.TABLE)
         else f"{words[0]} INCREMENTAL {kind.value} is the statement for it.",
     )
+
+
+def _properties(engine: Engine, text: str, schema: str) -> Own | None:
+    cursor = Cursor(text)
+    cursor.take("SHOW", "TBLPROPERTIES")
+    found = engine.find(_qualified(cursor.name("a name"), schema))
+    if found is None:
+        return None
+    key = property_key(cursor) if cursor.take("(") else None
+    return Own(ShowProperties(Kind(found.kind.upper()), found.name, key))
 
 
 def _refuse_used_schema(engine: Engine, text: str) -> None:

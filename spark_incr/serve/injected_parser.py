@@ -20,6 +20,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from spark_incr.serve.java_errors import java_error, spark_error
 
 _STATEMENTS = ("parsePlan", "parsePlanWithParameters", "parseQuery")
+_NAMES = ("parseMultipartIdentifier", "parseTableIdentifier")
 
 
 class Listener(Protocol):
@@ -33,6 +34,9 @@ class Listener(Protocol):
 
     def prepare(self, session: Any, text: str) -> str:
         """Bring what a text may read up to date; the text, in words that Spark knows."""
+
+    def check_name(self, session: Any, name: str) -> None:
+        """Refuse a name under which Spark is about to write."""
 
 
 def inject_parser(gateway: Any, listener: Callable[[], Listener | None]) -> Any:
@@ -146,6 +150,8 @@ class _Parser(_Proxy):
         listener = self._listener()
         try:
             if listener is not None and values and isinstance(values[0], str):
+                if method in _NAMES:
+                    listener.check_name(self._session, values[0])
                 prepared = listener.prepare(self._session, values[0])
                 if method in _STATEMENTS:
                     values = (prepared, *values[1:])

@@ -23,11 +23,11 @@ def java_error(gateway: Any, failure: Exception) -> Py4JJavaError:
     if isinstance(failure, Py4JJavaError):
         return failure
     if isinstance(failure, PySparkException):
-        return _thrown(gateway, _text(failure), failure.getCondition())
+        return _thrown(gateway, _text(failure), failure.getCondition(), failure.getSqlState())
     if not isinstance(failure, IncrementalError):
         _log.error("a call from the JVM failed", exc_info=failure)
         failure = error("INCR_INTERNAL", what=f"{type(failure).__name__}: {failure}")
-    return _thrown(gateway, str(failure), failure.condition)
+    return _thrown(gateway, str(failure), failure.condition, failure.sqlstate)
 
 
 def spark_error(failure: CapturedException) -> Py4JJavaError:
@@ -40,7 +40,9 @@ def _text(failure: PySparkException) -> str:
     return str(message)
 
 
-def _thrown(gateway: Any, message: str, condition: str | None) -> Py4JJavaError:
+def _thrown(
+    gateway: Any, message: str, condition: str | None, sqlstate: str | None
+) -> Py4JJavaError:
     """A SparkRuntimeException with a text of its own: its constructor for that is not public."""
     jvm = gateway.jvm
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
@@ -53,10 +55,11 @@ def _thrown(gateway: Any, message: str, condition: str | None) -> Py4JJavaError:
         if [t.getSimpleName() for t in c.getParameterTypes()][:3] == ["String", "Option", "Option"]
     )
     constructor.setAccessible(True)
-    given = [message, none, jvm.scala.Some(condition), nothing, contexts]
-    values = gateway.new_array(jvm.java.lang.Object, constructor.getParameterCount())
-    for place in range(len(values)):
-        values[place] = given[place] if place < len(given) else none
+    option = jvm.scala.Option.apply
+    given = [message, none, option(condition), nothing, contexts, option(sqlstate)]
+    values = gateway.new_array(jvm.java.lang.Object, len(given))
+    for place, value in enumerate(given):
+        values[place] = value
     thrown = constructor.newInstance(values)
     thrown.setStackTrace(gateway.new_array(jvm.java.lang.StackTraceElement, 0))
     return Py4JJavaError("the statement fails", thrown)

@@ -20,7 +20,8 @@ from spark_incr.serve.shared import JVM_GONE, SharedEngine
 
 LOOPBACK = "127.0.0.1"
 _CONNECT = "org.apache.spark.sql.connect.SparkConnectPlugin"
-_HIVE = "spark.hadoop.hive.server2."
+_HADOOP = "spark.hadoop."
+_HIVE = f"{_HADOOP}hive.server2."
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,15 @@ def serving(state: Path, address: Address) -> Iterator[SharedEngine]:
     try:
         if address.thrift_port is not None:
             jvm: Any = shared.spark._jvm
+            for key, value in address.confs.items():
+                # Hive's authentication looks for its settings here, and not among Spark's.
+                if key.startswith(_HIVE):
+                    jvm.java.lang.System.setProperty(key.removeprefix(_HADOOP), value)
             thriftserver = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
             thrift = thriftserver.startWithSparkSession(shared.spark._jsparkSession, False)
         yield shared
     finally:
+        shared.drain()
         if thrift is not None:
             with contextlib.suppress(*JVM_GONE):
                 thrift.stop()

@@ -11,22 +11,26 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
-from spark_incr.engine import Engine
+from spark_incr.engine import Engine, Relation
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
 from spark_incr.progress import show_progress
 from spark_incr.serve.catalog_calls import CatalogCalls
 from spark_incr.serve.execute import execute, frame_of
-from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear
+from spark_incr.serve.frame_writes import guard_frames
+from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, named
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.relations import Relations, declare_all
-from spark_incr.serve.temp_views import TempViews
+from spark_incr.serve.temp_views import TempViews, no_schema
 from spark_incr.serve.versioned import VersionedNames
 from spark_incr.sql.tokens import leading_words
 
@@ -50,7 +54,7 @@ class Door:
         self.spark_table = spark.table
         self.views = TempViews(spark)
         self.relations = Relations(spark, engine.path / "snapshots", self.views, engine.snapshot)
-        self.versioned = VersionedNames(engine, self.relations)
+        self.versioned = VersionedNames(spark, engine, self.relations)
         # Held from bringing relations up to date until Spark has analysed what reads them, so that
         # threads that share the session do not see each other's versions.
         self._reading = threading.RLock()
@@ -72,7 +76,26 @@ class Door:
         finally:
             formatter.clear()
 
+    @contextmanager
+    def schemas_named(self) -> Iterator[None]:
+        """Tell whoever reads *mart.x*, which a server has made, how the session knows it."""
+        try:
+            yield
+        except AnalysisException as failure:
+            if failure.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+                asked = (failure.getMessageParameters() or {})["relationName"]
+                found = named(self.engine, asked)
+                if found is not None:
+                    raise no_schema(
+                        found.name, f"Read `{found.name}`, quoted as one name"
+                    ) from None
+            raise
+
     def _run(self, text: str, args: Any) -> DataFrame:
+        with self.schemas_named():
+            return self._heard(text, args)
+
+    def _heard(self, text: str, args: Any) -> DataFrame:
         heard = hear(self.engine, text)
         if isinstance(heard, Own):
             statement = admitted(heard.statement, self.views.admit)
@@ -90,7 +113,7 @@ class Door:
             return self.spark_sql(self.versioned.resolve(text), args)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803, the name is Spark's
-        with self._reading:
+        with self._reading, self.schemas_named():
             self.read(tableName)
             return self.spark_table(tableName)
 
@@ -127,6 +150,7 @@ def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
     spark.table = door.table  # type: ignore[method-assign]
     spark.__dict__["catalog"] = CatalogCalls(spark, door.views.list_all, door.read)
     DataFrameReader.table = _read_table  # type: ignore[method-assign,assignment]
+    guard_frames(_relation)
     stop = spark.stop
 
     def close() -> None:
@@ -143,9 +167,16 @@ _spark_read_table = DataFrameReader.table
 def _read_table(reader: DataFrameReader, tableName: str) -> DataFrame:  # noqa: N803, Spark's name
     """`spark.read.table` sees the last version, as `spark.table` does."""
     door = _doors.get(reader._spark)
-    if door is not None:
+    if door is None:
+        return _spark_read_table(reader, tableName)
+    with door.schemas_named():
         door.read(tableName)
-    return _spark_read_table(reader, tableName)
+        return _spark_read_table(reader, tableName)
+
+
+def _relation(spark: SparkSession, name: str) -> Relation | None:
+    door = _doors.get(spark)
+    return None if door is None else named(door.engine, name)
 
 
 def disable(spark: SparkSession) -> None:
@@ -155,6 +186,7 @@ def disable(spark: SparkSession) -> None:
         return
     for name in ("sql", "table", "stop", "catalog"):
         spark.__dict__.pop(name, None)
+    door.versioned.forget()
     for name in door.relations.names():
         door.relations.forget(name)
     door.engine.close()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,28 +18,28 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.engine import Engine
+from spark_incr.errors import error
 from spark_incr.java import ensure_java
 from spark_incr.serve.catalog_tables import CatalogTables
 from spark_incr.serve.execute import carry_out, frame_of
-from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear
+from spark_incr.serve.frame_writes import refusal, writing_call
+from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, named
 from spark_incr.serve.injected_parser import inject_parser
+from spark_incr.serve.listings import listing
 from spark_incr.serve.relations import Relations, declare_all
-from spark_incr.serve.versioned import FUNCTION, Versioned, versioned
-from spark_incr.sql.names import quote
-from spark_incr.sql.tokens import leading_words
+from spark_incr.serve.versioned import VersionedNames
 from spark_incr.text_table import cell_text
 
 JVM_GONE = (Py4JError, ConnectionError)
+_QUERY = "spark_incr query"  # the jobs that may be cancelled when the server is to stop
+_GRACE = 5.0  # seconds that queries have when the server is to stop
+_ANSWERED = 0.5  # seconds for clients to take the answer
 
 # A view means what its session says by these; the engine's own session has them while it compiles.
 _MEANING = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
-
-
-# A session that sets this gets SHOW TABLES with one column, which Hive's clients count on.
-HIVE_NAMES = "spark.incr.hiveShowTables"
 
 
 class SharedEngine:
@@ -47,7 +49,8 @@ class SharedEngine:
         ensure_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         context = SparkContext(conf=SparkConf().setAll(list(confs.items())))
-        self._listening = False
+        self._listening = self._draining = False
+        self._thread = threading.local()
         builder = inject_parser(context._gateway, lambda: self if self._listening else None)
         self.spark = SparkSession(context, builder.getOrCreate())
         try:
@@ -60,9 +63,27 @@ class SharedEngine:
         self._relations = Relations(
             self.spark, state / "snapshots", self._shelf, self.engine.snapshot
         )
+        self._versioned = VersionedNames(self.spark, self.engine, self._relations)
         self.engine.on_relations = self._declare
         self._declare()
         self._listening = True
+
+    def drain(self) -> None:
+        """Let the statements of clients end before the doors close.
+
+        New ones are refused. Queries have a while before Spark cancels them, under that name;
+        changes that have begun are carried out.
+        """
+        self._draining = True
+        with contextlib.suppress(*JVM_GONE):
+            context = self.spark.sparkContext
+            until = time.monotonic() + _GRACE
+            while context.statusTracker().getActiveJobsIds() and time.monotonic() < until:
+                time.sleep(0.1)
+            context.cancelJobsWithTag(_QUERY)
+        with self.engine.paused():
+            pass
+        time.sleep(_ANSWERED)
 
     def close(self) -> None:
         """Stop the sessions and the engine; what is committed stays.
@@ -81,50 +102,59 @@ class SharedEngine:
     # What the parser asks
 
     def plan(self, session: Any, text: str) -> tuple[str, Any] | None:
+        if self._draining and self._is_query(session):
+            raise error("INCR_SERVER_STOPPING")
         heard = hear(self.engine, text, _schema(session))
         if heard is None:
-            return ("rows", self._names(session, text)) if _as_hive(session, text) else None
+            answer = listing(self.engine, self._session(session), text)
+            return None if answer is None else _rows(answer)
         if isinstance(heard, Change) or not heard.only_looks:
             return "command", None
-        frame = frame_of(self._session(session), *self._carried_out(session, heard, text))
-        return "rows", frame._jdf.queryExecution().analyzed()
+        return _rows(frame_of(self._session(session), *self._carried_out(session, heard, text)))
 
     def run(self, session: Any, text: str) -> list[str]:
         heard = hear(self.engine, text, _schema(session))
         assert heard is not None
-        if isinstance(heard, Change):
-            change = apply_change(self.engine, self._session(session), heard, text)
-            return [f"{name}: {count}" for name, count in change.counts.items()]
-        _, rows = self._carried_out(session, heard, text)
-        return ["\t".join(map(cell_text, row)) for row in rows]
+        with self._changing():
+            if isinstance(heard, Change):
+                change = apply_change(self.engine, self._session(session), heard, text)
+                return [f"{name}: {count}" for name, count in change.counts.items()]
+            _, rows = self._carried_out(session, heard, text)
+            return ["\t".join(map(cell_text, row)) for row in rows]
 
     def prepare(self, session: Any, text: str) -> str:
+        if self._is_query(session):
+            self.spark.sparkContext.addJobTag(_QUERY)
         names = self._relations.mentioned(text)
         if not names:
             return text
         self._relations.refresh(names)
         self._shelf.attach(session, names)
-        if "version" not in text.lower() and FUNCTION not in text.lower():
-            return text
-        resolved, found = versioned(self.engine, text)
-        for rows in found:
-            self._show_rows(session, rows)
-        return resolved
+        return self._versioned.resolve(text)
 
-    def _show_rows(self, session: Any, rows: Versioned) -> None:
-        """Older rows, or a feed, as a temporary view of the session that asks for them."""
-        jvm: Any = self.spark._jvm
-        plan: Any = self._relations.frame(rows.schema, rows.rows())._jdf.queryExecution().analyzed()
-        frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
-        frame.createOrReplaceTempView(quote(rows.name))
+    def check_name(self, session: Any, name: str) -> None:
+        relation = named(self.engine, name, _schema(session))
+        call = None if relation is None else writing_call(self.spark._jvm)
+        if relation is not None and call is not None:
+            raise refusal(relation, call)
 
-    def _names(self, session: Any, text: str) -> Any:
-        """SHOW TABLES as Hive answers it: the names alone."""
-        jvm: Any = self.spark._jvm
-        plan = jvm.org.apache.spark.sql.execution.SparkSqlParser().parsePlan(text)
-        shown = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
-        none = self.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 0)  # type: ignore[union-attr]
-        return shown.select("tableName", none).queryExecution().analyzed()
+    def _is_query(self, session: Any) -> bool:
+        """Whether a text comes from a client, and not from a change or from the engine itself."""
+        changing = getattr(self._thread, "changes", False)
+        return not changing and not session.equals(self.spark._jsparkSession)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """While the block runs, what its thread asks of Spark is part of a change.
+
+        A thread of Python's is one of the JVM's, which Spark uses for one statement after another.
+        """
+        self.spark.sparkContext.removeJobTag(_QUERY)
+        self._thread.changes = True
+        try:
+            yield
+        finally:
+            self._thread.changes = False
 
     def _carried_out(self, session: Any, heard: Own, text: str) -> Any:
         with self.engine.paused(), self._meaning(session):
@@ -151,9 +181,9 @@ class SharedEngine:
         declare_all(self._relations, self.engine)
 
 
-def _as_hive(session: Any, text: str) -> bool:
-    shows = leading_words(text, 2) == ["SHOW", "TABLES"]
-    return shows and session.conf().get(HIVE_NAMES, "false") == "true"
+def _rows(frame: DataFrame) -> tuple[str, Any]:
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    return "rows", plan
 
 
 def _schema(session: Any) -> str:

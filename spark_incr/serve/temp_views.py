@@ -10,7 +10,7 @@ import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_incr.errors import error
+from spark_incr.errors import IncrementalError, error
 from spark_incr.sql.names import name_parts
 
 
@@ -24,12 +24,7 @@ class TempViews:
     def admit(self, name: str) -> str:
         """The name under which a relation that is to be created is kept."""
         if len(name_parts(name)) > 1:
-            raise error(
-                "INCR_NAME_UNUSABLE",
-                name=name,
-                what="the session keeps relations as temporary views, which have no schema",
-                hint="Use a plain name, or `spark-incr serve`, where schemas are known.",
-            )
+            raise no_schema(name, "Use a plain name")
         return name
 
     def announce(self, name: str, schema: T.StructType, comment: str, kind: str) -> None:
@@ -47,11 +42,23 @@ class TempViews:
 
     def show(self, name: str, frame: DataFrame) -> None:
         self._unshown.pop(name, None)
-        frame.createOrReplaceTempView("`" + _identifier(name).replace("`", "``") + "`")
+        # The JVM's own call: Python's is refused under the names of relations.
+        quoted = "`" + _identifier(name).replace("`", "``") + "`"
+        frame._jdf.createOrReplaceTempView(quoted)
 
     def remove(self, name: str) -> None:
         self._unshown.pop(name, None)
         self._spark.catalog.dropTempView(_identifier(name))
+
+
+def no_schema(name: str, instead: str) -> IncrementalError:
+    """The refusal of a name with a schema, and what is to be written instead of it."""
+    return error(
+        "INCR_NAME_UNUSABLE",
+        name=name,
+        what="the session keeps relations as temporary views, which have no schema",
+        hint=f"{instead}, or use `spark-incr serve`, where schemas are known.",
+    )
 
 
 def _identifier(name: str) -> str:

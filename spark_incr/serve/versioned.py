@@ -1,17 +1,21 @@
 """Older versions and change feeds inside any query of Spark.
 
 `v VERSION AS OF 3` and `incremental_changes('v', 2, 5)` are found among the tokens of a statement and
-replaced by the name of a temporary view that holds those rows; the rest of the text stays as it is.
-Strings, comments and quoted names are other tokens, so nothing in them is taken for a version.
+replaced by the name of a global temporary view that holds those rows; the rest of the text stays as it
+is. Strings, comments and quoted names are other tokens, so nothing in them is taken for a version.
+Global views are seen by every session of the application, and listed by SHOW TABLES of none.
 """
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyspark.sql.types as T
+from pyspark.sql import SparkSession
 from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_incr.engine import Engine
@@ -27,6 +31,7 @@ from spark_incr.sql.tokens import is_word, position_at
 
 FUNCTION = "incremental_changes"
 _PREFIX = "__incr_rows_"
+_ENGINES = itertools.count()
 _KEPT = 32  # a DataFrame over one that is given up stays readable
 _AFTER_RELATION = frozenset(
     """WHERE GROUP HAVING ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET UNION EXCEPT MINUS INTERSECT JOIN INNER
@@ -42,7 +47,7 @@ _FEED: Schema = (
 
 @dataclass(frozen=True)
 class Versioned:
-    """Rows that a statement reads: the temporary view to make of them."""
+    """Rows that a statement reads, and what they are called among those of one engine."""
 
     name: str
     schema: Schema
@@ -50,36 +55,50 @@ class Versioned:
 
 
 class VersionedNames:
-    """The temporary views of older versions and feeds in one session, the last few of them."""
+    """The views of older versions and feeds of one engine, the last few of them."""
 
-    def __init__(self, engine: Engine, relations: Relations) -> None:
+    def __init__(self, spark: SparkSession, engine: Engine, relations: Relations) -> None:
+        self._spark = spark
         self._engine = engine
         self._relations = relations
-        self._names: list[str] = []
+        self._shown: list[str] = []
+        self._lock = threading.Lock()
+        self._prefix = f"{_PREFIX}{next(_ENGINES)}_"
+        self._database = str(spark.conf.get("spark.sql.globalTempDatabase"))
 
     def resolve(self, text: str) -> str:
         """The statement with names that Spark knows."""
         plain = folded(text)
         if FUNCTION not in plain and "version" not in plain:
             return text
-        resolved, found = versioned(self._engine, text)
-        for rows in found:
-            self._relations.declare(rows.name, rows.schema, lambda: 0, rows.rows)
-            self._names = [*(name for name in self._names if name != rows.name), rows.name]
-        self._relations.refresh([rows.name for rows in found])
-        for name in self._names[:-_KEPT]:
-            self._relations.forget(name)
-        self._names = self._names[-_KEPT:]
-        return resolved
+        return versioned(self._engine, text, self._name)
+
+    def forget(self) -> None:
+        """Take all of them away; frames over them stay readable."""
+        with self._lock:
+            self._keep([])
+
+    def _name(self, versioned: Versioned) -> str:
+        name = self._prefix + versioned.name
+        with self._lock:
+            if name not in self._shown:
+                frame = self._relations.frame(versioned.schema, versioned.rows())
+                frame.createOrReplaceGlobalTempView(_back_quoted(name))
+            self._keep([*(n for n in self._shown if n != name), name][-_KEPT:])
+        return f"{quote(self._database)}.{_back_quoted(name)}"
+
+    def _keep(self, names: list[str]) -> None:
+        for name in set(self._shown) - set(names):
+            self._spark.catalog.dropGlobalTempView(name)
+        self._shown = names
 
 
-def versioned(engine: Engine, text: str) -> tuple[str, list[Versioned]]:
-    """The statement with names in place of versions, and what these names stand for."""
+def versioned(engine: Engine, text: str, name: Callable[[Versioned], str]) -> str:
+    """The statement with names, as `name` gives them, in place of versions."""
     try:
         cursor = Cursor(text)
     except IncrementalError:
-        return text, []
-    found: list[Versioned] = []
+        return text
     pieces, offset = [], 0
     while cursor.peek() is not None:
         first = cursor.peek()
@@ -90,11 +109,14 @@ def versioned(engine: Engine, text: str) -> tuple[str, list[Versioned]]:
             continue
         rows, alias = item
         last = cursor.tokens[cursor.index - 1]
-        named = quote(rows.name) + ("" if _has_alias(cursor) else f" AS {quote(alias)}")
+        named = name(rows) + ("" if _has_alias(cursor) else f" AS {quote(alias)}")
         pieces += [text[offset : first.start], named]
         offset = last.end + 1
-        found.append(rows)
-    return "".join([*pieces, text[offset:]]), found
+    return "".join([*pieces, text[offset:]])
+
+
+def _back_quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _has_alias(cursor: Cursor) -> bool:
@@ -124,7 +146,7 @@ def _changes(engine: Engine, cursor: Cursor) -> tuple[Versioned, str] | None:
     versions = engine.versions
     rows = changes_between(versions, relation.name, first, until)
     schema = (*relation.schema, *_FEED)
-    view = f"{_PREFIX}{first}_{until}_of_{relation.name}"
+    view = f"{first}_{until}_of_{relation.name}"
     return Versioned(view, schema, lambda: rows), FUNCTION
 
 
@@ -141,7 +163,7 @@ def _as_of(engine: Engine, cursor: Cursor) -> tuple[Versioned, str] | None:
         return None
     version = _version(cursor)
     rows = rows_as_of(engine.versions, relation, version)
-    view = f"{_PREFIX}at_{version}_of_{relation.name}"
+    view = f"at_{version}_of_{relation.name}"
     return Versioned(view, relation.schema, lambda: rows), alias
 
 

@@ -183,7 +183,8 @@ def _update(queries: Queries, statement: Update, target: Target) -> RowChange:
     after = [changed.column(f"__incr_{'n' if i in places else 'o'}{i}") for i in range(len(old))]
     inserted = rows_of(target, after, checked=True)
     deleted = rows_of(target, changed.select(old).columns, checked=False)
-    return RowChange(inserted, deleted, {"num_affected_rows": result.num_rows})
+    hint = "Leave the key as it is, or give each row a key that no other row has."
+    return RowChange(inserted, deleted, {"num_affected_rows": result.num_rows}, hint)
 
 
 def _delete(queries: Queries, statement: Delete | Truncate, target: Target) -> RowChange:

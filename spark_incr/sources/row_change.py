@@ -36,11 +36,15 @@ class Target:
 
 @dataclass(frozen=True)
 class RowChange:
-    """What a statement does to its table; `counts` has the names that Delta gives them."""
+    """What a statement does to its table; `counts` has the names that Delta gives them.
+
+    `key_hint` is what helps when the rows have keys that are there, None for the usual advice.
+    """
 
     insert: pa.Table
     delete: pa.Table
     counts: Mapping[str, int]
+    key_hint: str | None = None
 
 
 @dataclass(frozen=True)

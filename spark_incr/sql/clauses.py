@@ -151,12 +151,7 @@ def property_list(cursor: Cursor) -> Properties:
 
     def item() -> tuple[str, str]:
         token = cursor.peek()
-        if token is not None and token.token_type is TokenType.STRING:
-            key = cursor.string("a key")
-        else:
-            key = cursor.identifier("a key")
-            while cursor.take("."):
-                key += "." + cursor.identifier("the rest of the key")
+        key = property_key(cursor)
         if key in seen:
             raise cursor.refused(f"the key {key} is stated twice", token)
         seen.add(key)
@@ -164,6 +159,17 @@ def property_list(cursor: Cursor) -> Properties:
         return key, _literal(cursor)
 
     return cursor.listed(item)
+
+
+def property_key(cursor: Cursor) -> str:
+    """A key, dotted or in quotes."""
+    token = cursor.peek()
+    if token is not None and token.token_type is TokenType.STRING:
+        return cursor.string("a key")
+    key = cursor.identifier("a key")
+    while cursor.take("."):
+        key += "." + cursor.identifier("the rest of the key")
+    return key
 
 
 def _literal(cursor: Cursor) -> str:

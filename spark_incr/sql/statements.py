@@ -229,6 +229,15 @@ class ShowCreate:
 
 
 @dataclass(frozen=True)
+class ShowProperties:
+    """SHOW TBLPROPERTIES, which is Spark's statement, of a relation of ours."""
+
+    kind: Kind
+    name: str
+    key: str | None = None
+
+
+@dataclass(frozen=True)
 class Describe:
     kind: Kind
     name: str
@@ -268,6 +277,7 @@ Statement = (
     | ShowTables
     | ShowSources
     | ShowCreate
+    | ShowProperties
     | Describe
     | DescribeHistory
     | Explain

@@ -26,13 +26,14 @@ from sqlalchemy import create_engine, inspect, text
 
 import spark_incr
 from spark_incr.cli import main
+from spark_incr.errors import IncrementalError
 from tests.serving import Server, start, stop
 
 INIT = """
 -- tables that are there before the doors open
 CREATE INCREMENTAL TABLE IF NOT EXISTS orders (
     id BIGINT, customer STRING, amount DECIMAL(10,2), PRIMARY KEY (id));
-CREATE INCREMENTAL VIEW IF NOT EXISTS revenue COMMENT 'by customer' AS
+CREATE INCREMENTAL VIEW IF NOT EXISTS revenue COMMENT 'by customer' TBLPROPERTIES ('owner' = 'shop') AS
 SELECT customer, count(*) AS n, sum(amount) AS total FROM orders GROUP BY customer;
 """
 CONNECT = """
@@ -47,7 +48,12 @@ def failure(text, **named):
     try:
         spark.sql(text, **named).collect()
     except PySparkException as found:
-        return [type(found).__name__, found.getCondition(), str(found)]
+        return [found.getSqlState(), found.getCondition(), str(found)]
+def written(write):
+    try:
+        write()
+    except PySparkException as found:
+        return str(found)
 found = {}
 found["create"] = rows(spark.sql("CREATE INCREMENTAL VIEW big AS SELECT * FROM revenue WHERE total > 20"))
 found["named"] = rows(spark.sql("INSERT INTO orders VALUES (:id, :who, 25)", args={"id": 20, "who": "it's"}))
@@ -66,6 +72,27 @@ found["key"] = failure("INSERT INTO orders VALUES (20, 'x', 1)")
 found["syntax"] = failure("CREATE INCREMENTAL VIEW v AS")
 found["column"] = failure("CREATE INCREMENTAL VIEW v AS SELECT nope FROM orders")
 found["nowhere"] = failure("SELECT * FROM nowhere")
+frame = spark.createDataFrame([(90, "lost", 1)], "id long, customer string, amount int")
+before = rows(spark.table("orders")), rows(spark.table("big"))
+found["writes"] = [
+    written(write)
+    for name in ("orders", "default.`big`", "spark_catalog.default.orders")
+    for write in (
+        *(lambda m=m: frame.write.mode(m).saveAsTable(name) for m in ("append", "overwrite", "ignore")),
+        lambda: frame.write.insertInto(name, overwrite=True),
+        lambda: frame.writeTo(name).append(),
+        lambda: frame.writeTo(name).createOrReplace(),
+        lambda: frame.mergeInto(name, frame.id == 1).whenNotMatched().insertAll().merge(),
+    )
+]
+found["registered"] = written(lambda: frame.createOrReplaceTempView("orders"))
+found["same rows"] = before == (rows(spark.table("orders")), rows(spark.table("big")))
+frame.createOrReplaceTempView("rows")
+found["inserted"] = rows(spark.sql("INSERT INTO orders SELECT * FROM rows"))
+frame.write.saveAsTable("plain_of_spark")
+found["spark's own"] = rows(spark.table("plain_of_spark"))
+spark.sql("DROP TABLE plain_of_spark")
+spark.sql("DELETE FROM orders WHERE id = 90")
 found["drop"] = rows(spark.sql("DROP INCREMENTAL VIEW big"))
 print(json.dumps(found))
 """
@@ -75,7 +102,9 @@ print(json.dumps(found))
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     (folder / "init.sql").write_text(INIT, encoding="utf-8")
-    started = start(folder / "state", "--init", str(folder / "init.sql"))
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    started = start(folder / "state", "--init", str(folder / "init.sql"), cwd=elsewhere)
     yield started
     stop(started)
 
@@ -88,7 +117,9 @@ def run(cursor: hive.Cursor, statement: str) -> list[Any]:
 def refused(cursor: hive.Cursor, statement: str) -> str:
     with pytest.raises(exc.OperationalError) as found:
         cursor.execute(statement)
-    message = str(found.value.args[0].status.errorMessage)
+    status = found.value.args[0].status
+    assert status.sqlState is not None
+    message = str(status.errorMessage)
     assert "Traceback" not in message
     assert "\tat " not in message
     assert ".py" not in message
@@ -163,6 +194,16 @@ def test_types_that_no_table_of_spark_may_have(server: Server) -> None:
     run(cursor, "DROP INCREMENTAL VIEW odd")
 
 
+def test_who_keeps_a_schedule(server: Server) -> None:
+    cursor = server.cursor()
+    [[said]] = run(
+        cursor,
+        "CREATE INCREMENTAL VIEW paced SCHEDULE EVERY 1 DAY AS SELECT count(*) AS n FROM orders",
+    )
+    assert said == "created view paced; its schedule runs while the server does"
+    run(cursor, "DROP INCREMENTAL VIEW paced")
+
+
 def test_streams_and_versions(server: Server, tmp_path: Path) -> None:
     cursor = server.cursor()
     run(
@@ -184,6 +225,8 @@ def test_streams_and_versions(server: Server, tmp_path: Path) -> None:
     assert run(cursor, f"SELECT count(*) FROM clicked VERSION AS OF {first}") == [(0,)]
     feed = f"SELECT who, _change_type FROM incremental_changes('clicked', {first + 1})"
     assert run(cursor, feed) == [("ada", "insert")]
+    for listed in ("SHOW TABLES", "SHOW VIEWS"):
+        assert not any("__incr" in row[1] for row in run(cursor, listed))
     run(cursor, "DROP INCREMENTAL VIEW clicked")
     run(cursor, "DROP INCREMENTAL SOURCE clicks")
 
@@ -222,6 +265,7 @@ def test_errors_are_named_conditions(server: Server) -> None:
     version = run(cursor, "SHOW INCREMENTAL TABLES")
     for statement, expected in {
         "INSERT INTO orders VALUES (1, 'x', 1)": "[INCR_DUPLICATE_KEY] primary key of orders",
+        "UPDATE orders SET id = 1": "HINT: Leave the key as it is",
         "CREATE INCREMENTAL VEW x": "found VEW (line 1, column 20)",
         "CREATE INCREMENTAL VIEW x AS SELECT nope FROM orders": "[UNRESOLVED_COLUMN",
         "CREATE INCREMENTAL VIEW revenue AS SELECT 1 AS one": "[INCR_RELATION_EXISTS]",
@@ -246,6 +290,14 @@ def test_metadata_calls(server: Server) -> None:
         ("n", "bigint", None),
         ("total", "decimal(20,2)", None),
     ]
+    run(cursor, "CREATE VIEW above AS SELECT * FROM revenue")
+    above, ours = ("default", "above", False), ("default", "revenue", False)
+    assert run(cursor, "SHOW VIEWS") == [above, ours]
+    assert run(cursor, "SHOW VIEWS IN default LIKE 'rev*'") == [ours]
+    run(cursor, "DROP VIEW above")
+    assert run(cursor, "SHOW TBLPROPERTIES revenue") == [("owner", "shop")]
+    assert run(cursor, "SHOW TBLPROPERTIES default.revenue (owner)") == [("owner", "shop")]
+    assert "does not have property: x" in run(cursor, "SHOW TBLPROPERTIES orders ('x')")[0][1]
     assert run(cursor, "SHOW COLUMNS IN orders") == [("id",), ("customer",), ("amount",)]
     engine = create_engine(
         f"hive://127.0.0.1:{server.thrift}/default",
@@ -254,6 +306,8 @@ def test_metadata_calls(server: Server) -> None:
     inspector = inspect(engine)
     assert "default" in inspector.get_schema_names()
     assert {"orders", "revenue"} <= set(inspector.get_table_names())
+    assert inspector.has_table("revenue")
+    assert not inspector.has_table("missing")
     columns = inspector.get_columns("revenue")
     assert [(c["name"], str(c["type"])) for c in columns] == [
         ("customer", "VARCHAR"),
@@ -309,14 +363,22 @@ def test_spark_connect(server: Server) -> None:
     assert found["tables"] == ["big", "orders", "revenue"]
     assert found["columns"] == ["customer", "n", "total"]
     assert found["temp view"][0] == ["num_affected_rows: 1"]
-    for name, condition in {
-        "key": "INCR_DUPLICATE_KEY",
-        "syntax": "INCR_SYNTAX",
-        "column": "UNRESOLVED_COLUMN.WITH_SUGGESTION",
-        "nowhere": "TABLE_OR_VIEW_NOT_FOUND",
-    }.items():
-        _, found_condition, message = found[name]
-        assert found_condition == condition
+    for refusal in found["writes"]:
+        assert refusal is not None
+        assert "[INCR_NOT_APPLICABLE]" in refusal
+        assert "INSERT INTO orders SELECT * FROM rows" in refusal or "Change the tables" in refusal
+    assert "Give the view another name." in found["registered"]
+    assert found["same rows"] is True
+    assert found["inserted"][0] == ["num_affected_rows: 1"]
+    assert found["spark's own"] == [["90", "lost", "1"]]
+    for name, state, condition in (
+        ("key", "23505", "INCR_DUPLICATE_KEY"),
+        ("syntax", "42601", "INCR_SYNTAX"),
+        ("column", "42703", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+        ("nowhere", "42P01", "TABLE_OR_VIEW_NOT_FOUND"),
+    ):
+        found_state, found_condition, message = found[name]
+        assert (found_state, found_condition) == (state, condition)
         assert message.strip().startswith(f"[{condition}]")
         assert "stacktrace" not in message
         assert "Traceback" not in message
@@ -325,11 +387,22 @@ def test_spark_connect(server: Server) -> None:
 def test_stopping_leaves_the_last_version(server: Server, spark: SparkSession) -> None:
     cursor = server.cursor()
     run(cursor, "INSERT INTO orders VALUES (100, 'last', 1)")
+    endless = "SELECT count(*) FROM range(500000000000) WHERE id % 7 = hash(id) % 7"
+    cancelled: list[str] = []
+    query = threading.Thread(target=lambda: cancelled.append(refused(server.cursor(), endless)))
+    query.start()
+    time.sleep(2)
     began = time.monotonic()
-    stop(server)
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(2)
+    assert "[INCR_SERVER_STOPPING]" in refused(cursor, "SHOW SCHEMAS")
+    query.join(30)
+    assert "[SPARK_JOB_CANCELLED]" in cancelled[0]
+    server.process.wait(60)
     assert server.process.returncode == 0, server.output
     assert time.monotonic() - began < 60
     assert server.output[-1].startswith("stopped at version ")
+    assert list((server.state.parent / "elsewhere").iterdir()) == []
     log = (server.state / "serve.log").read_text(encoding="utf-8")
     assert "INCR_DUPLICATE_KEY" in log
     session = spark_incr.enable(spark.newSession(), server.state)
@@ -346,10 +419,20 @@ def test_stopping_the_whole_group_leaves_the_last_version(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """As a supervisor does it: Spark hears the signal as soon as we do."""
-    server = start(tmp_path / "state")
+    conf = "spark.hadoop.hive.server2."
+    checked = "org.apache.hive.service.auth.AnonymousAuthenticationProviderImpl"
+    server = start(
+        tmp_path / "my state",
+        *("--conf", f"{conf}authentication=CUSTOM"),
+        *("--conf", f"{conf}custom.authentication.class={checked}"),
+    )
     try:
-        cursor = server.cursor()
+        cursor = hive.connect(
+            "127.0.0.1", server.thrift, username="ada", password="pw", auth="CUSTOM"
+        ).cursor()
+        run(cursor, "CREATE SCHEMA mart")
         run(cursor, "CREATE INCREMENTAL TABLE t (id BIGINT)")
+        run(cursor, "CREATE INCREMENTAL VIEW mart.counted AS SELECT count(*) AS n FROM t")
         run(cursor, "INSERT INTO t VALUES (1), (2)")
         os.killpg(server.process.pid, signal.SIGTERM)
         assert server.process.wait(60) == 0, server.output
@@ -359,8 +442,21 @@ def test_stopping_the_whole_group_leaves_the_last_version(
     session = spark_incr.enable(spark.newSession(), server.state)
     try:
         assert session.table("t").count() == 2
+        assert session.table("`mart.counted`").collect() == [(2,)]
+        for read in (session.table, session.read.table, lambda name: session.sql(f"TABLE {name}")):
+            with pytest.raises(IncrementalError, match="INCR_NAME_UNUSABLE") as found:
+                read("mart.counted")
+            assert "Read `mart.counted`, quoted as one name" in str(found.value)
     finally:
         spark_incr.disable(session)
+    server = start(server.state, cwd=tmp_path)
+    try:
+        cursor = server.cursor("mart")
+        run(cursor, "INSERT INTO default.t VALUES (3)")
+        assert run(cursor, "SELECT * FROM counted") == [(3,)]
+    finally:
+        stop(server)
+    assert [path.name for path in tmp_path.iterdir()] == ["my state"]
 
 
 def test_a_port_in_use_and_an_open_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,28 @@ def test_what_is_refused(session: SparkSession, statement: str, expected: str) -
     assert spark_incr.engine(session).version == version
 
 
+def test_frames_are_not_written_under_the_name_of_a_relation(session: SparkSession) -> None:
+    frame = session.createDataFrame([(9, "lost")], "id long, name string")
+    before = session.table("t").collect()
+    for name in ("t", "`v`"):
+        for write in (
+            lambda name: frame.write.mode("overwrite").saveAsTable(name),
+            lambda name: frame.write.insertInto(name),
+            lambda name: frame.writeTo(name).createOrReplace(),
+            lambda name: frame.mergeInto(name, frame.id == 1),
+            lambda name: frame.createOrReplaceTempView(name),
+        ):
+            with pytest.raises(IncrementalError, match="INCR_NOT_APPLICABLE") as found:
+                write(name)
+            assert found.value.getSqlState() == "42809"
+    assert session.table("t").collect() == before
+    frame.createOrReplaceTempView("rows")
+    session.sql("INSERT INTO t SELECT * FROM rows")
+    assert session.table("t").where("id = 9").collect() == [(9, "lost")]
+    session.sql("DELETE FROM t WHERE id = 9")
+    session.catalog.dropTempView("rows")
+
+
 def test_replacing_a_view_that_others_read(session: SparkSession) -> None:
     session.sql("CREATE INCREMENTAL VIEW base AS SELECT id, name FROM t")
     session.sql("CREATE INCREMENTAL VIEW above AS SELECT max(id) AS most FROM base")
@@ -104,6 +126,14 @@ def test_replacing_a_view_that_others_read(session: SparkSession) -> None:
     assert spark_incr.engine(session).version == version
     session.sql("DELETE FROM t WHERE id = 3")
     assert session.sql("SELECT * FROM top").collect() == [(2,)]
+
+
+def test_older_versions_are_not_listed(session: SparkSession) -> None:
+    version = spark_incr.engine(session).version
+    shown = session.sql(f"SELECT n FROM v VERSION AS OF {version}")
+    assert not any("__incr" in row.tableName for row in session.sql("SHOW TABLES").collect())
+    assert shown.collect() == session.sql("SELECT n FROM v").collect()
+    assert session.sql("SHOW TBLPROPERTIES v").collect() == []
 
 
 def test_values_and_frames_stand_in_statements(session: SparkSession) -> None:
