@@ -22,7 +22,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     breaks = "\n" if len(columns) == 1 else "\\n"  # a text of several lines may stand alone
     cells = [[cell_text(value).replace("\n", breaks) for value in row] for row in rows]
     widths = [
-        max(_width(line) for text in texts for line in text.split("\n"))
+        max(display_width(line) for text in texts for line in text.split("\n"))
         for texts in zip(columns, *cells, strict=True)
     ]
     right = [
@@ -67,11 +67,26 @@ def cell_text(value: object) -> str:
     return str(value)
 
 
+def size_text(size: int) -> str:
+    """A number of bytes in the unit in which it has three digits.
+
+    >>> size_text(169), size_text(1_058), size_text(384_000), size_text(999_999), size_text(1_260_000)
+    ('169 B', '1.1 kB', '384 kB', '1 MB', '1.3 MB')
+    """
+    scaled, unit = float(size), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if scaled < 999.5:
+            break
+        scaled, unit = scaled / 1000, larger
+    digits = f"{scaled:.0f}" if scaled >= 9.95 else f"{scaled:.1f}".removesuffix(".0")
+    return f"{digits} {unit}"
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool)
 
 
-def _width(text: str) -> int:
+def display_width(text: str) -> int:
     """The places that a text takes on a terminal."""
     return sum(
         0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF")
@@ -80,5 +95,5 @@ def _width(text: str) -> int:
 
 
 def _aligned(text: str, width: int, right: bool) -> str:
-    blanks = " " * (width - _width(text))
+    blanks = " " * (width - display_width(text))
     return blanks + text if right else text + blanks
