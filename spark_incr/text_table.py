@@ -37,6 +37,22 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     )
 
 
+def pointed(text: str, line: int, column: int) -> str:
+    """The line of a place, and a caret below the place.
+
+    >>> print(pointed("SELECT 1,\\n  '日本' + nothing", 2, 10))
+      '日本' + nothing
+               ^
+    """
+    lines = text.split("\n")
+    if line > len(lines):
+        return ""
+    shown = lines[line - 1]
+    before = shown[: column - 1]
+    margin = "".join("\t" if s == "\t" else " " * display_width(s) for s in before)
+    return f"{shown}\n{margin}^"
+
+
 def arrow_rows(table: pa.Table) -> list[tuple[object, ...]]:
     """The rows of an Arrow table, whose columns may share names."""
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))

@@ -74,6 +74,11 @@
   {%- set policy = config.get('refresh_policy') -%}
   {%- if policy -%}{%- do lines.append('REFRESH POLICY ' ~ (policy | upper)) -%}{%- endif -%}
   {%- set trigger = config.get('trigger') -%}
+  {%- if trigger and config.get('schedule') -%}
+    {%- do exceptions.raise_compiler_error(
+      'model ' ~ this ~ ': trigger and schedule are both set, and either says when the view is refreshed'
+    ) -%}
+  {%- endif -%}
   {%- if config.get('schedule') -%}
     {%- do lines.append('SCHEDULE EVERY ' ~ (config.get('schedule') | upper)) -%}
   {%- elif trigger and (trigger | upper) == 'MANUAL' -%}

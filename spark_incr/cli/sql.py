@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_incr.cli.session import add_session_options, session
-from spark_incr.errors import IncrementalError, Position, without_plan
+from spark_incr.errors import IncrementalError, Position, split_place, without_plan
 from spark_incr.frames import computed
 from spark_incr.sql.split import ScriptStatement, split_statements
-from spark_incr.text_table import arrow_rows, text_table
+from spark_incr.text_table import arrow_rows, pointed, text_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOWN_ROWS = 1_000
 _CANCELLED = "SPARK_JOB_CANCELLED"
-_SPARK_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
 
 
 def add_commands(commands: Any) -> None:
@@ -86,7 +84,7 @@ def run_statement(
         if _CANCELLED in text or _CANCELLED in str(getattr(failure, "_stackTrace", "")):
             raise KeyboardInterrupt from None
         # Spark draws a place of its own where it knows the text.
-        if "== SQL" not in text and (spot := _spark_position(text)):
+        if "== SQL" not in text and (spot := split_place(text)[1]):
             mark(script, statement.in_script(spot))
         print(without_plan(text), file=sys.stderr)
         return False
@@ -110,17 +108,5 @@ def report(failure: IncrementalError, script: str, place: Position | None) -> No
 
 def mark(script: str, place: Position) -> None:
     """Show the line of a place and a caret below it."""
-    lines = script.split("\n")
-    if place.line <= len(lines):
-        line = lines[place.line - 1]
-        margin = "".join("\t" if sign == "\t" else " " for sign in line[: place.column - 1])
-        print(f"{line}\n{margin}^", file=sys.stderr)
-
-
-def _spark_position(text: str) -> Position | None:
-    """The place that a message of Spark names; Spark counts columns from 0."""
-    found = _SPARK_PLACE.search(text)
-    if found is None:
-        return None
-    line, column = [int(number) for number in found.groups() if number is not None]
-    return Position(line, column + 1)
+    if shown := pointed(script, place.line, place.column):
+        print(shown, file=sys.stderr)
