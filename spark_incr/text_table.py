@@ -19,8 +19,9 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     revenue    12
     top      NULL
     """
-    breaks = "\n" if len(columns) == 1 else "\\n"  # a text of several lines may stand alone
-    cells = [[cell_text(value).replace("\n", breaks) for value in row] for row in rows]
+    # A text of several lines may stand alone; beside others, it would break the columns.
+    shown = cell_text if len(columns) == 1 else _line_text
+    cells = [[shown(value) for value in row] for row in rows]
     widths = [
         max(display_width(line) for text in texts for line in text.split("\n"))
         for texts in zip(columns, *cells, strict=True)
@@ -35,6 +36,27 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         "  ".join(map(_aligned, line, widths, right)).rstrip() if len(columns) > 1 else line[0]
         for line in lines
     )
+
+
+def text_records(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A line per value below a rule per row, for rows that are wider than a terminal.
+
+    >>> print(text_records(["view", "rows"], [["revenue", 12]]))
+    -- row 1 --
+    view  revenue
+    rows  12
+    """
+    width = max(map(display_width, columns), default=0)
+    lines = []
+    for number, row in enumerate(rows, start=1):
+        lines.append(f"-- row {number} --")
+        for column, value in zip(columns, row, strict=True):
+            lines.append(f"{_aligned(column, width, False)}  {_line_text(value)}".rstrip())
+    return "\n".join(lines)
+
+
+def _line_text(value: object) -> str:
+    return cell_text(value).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def pointed(text: str, line: int, column: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from spark_incr.cli.session import add_session_options, session
 from spark_incr.errors import IncrementalError, Position, split_place, without_plan
 from spark_incr.frames import computed
 from spark_incr.sql.split import ScriptStatement, split_statements
-from spark_incr.text_table import arrow_rows, pointed, text_table
+from spark_incr.text_table import arrow_rows, pointed, text_records, text_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,12 +64,21 @@ def _script(options: argparse.Namespace) -> str | None:
     return None if sys.stdin.isatty() else sys.stdin.read()
 
 
+@dataclass
+class Shown:
+    """What a person wants to see: times, and rows as records."""
+
+    timing: bool = True
+    expanded: bool = False
+
+
 def run_statement(
-    spark: SparkSession, statement: ScriptStatement, script: str, *, timing: bool = True
+    spark: SparkSession, statement: ScriptStatement, script: str, shown: Shown | None = None
 ) -> bool:
     """Run one statement and show its rows; False after an error, which is shown too."""
     from pyspark.errors import PySparkException
 
+    shown = shown or Shown()
     began = time.perf_counter()
     limit = SHOWN_ROWS if sys.stdout.isatty() else None
     try:
@@ -83,17 +93,21 @@ def run_statement(
         # Ctrl-C cancels the job, and that is the error which pyspark has for it.
         if _CANCELLED in text or _CANCELLED in str(getattr(failure, "_stackTrace", "")):
             raise KeyboardInterrupt from None
-        # Spark draws a place of its own where it knows the text.
-        if "== SQL" not in text and (spot := split_place(text)[1]):
-            mark(script, statement.in_script(spot))
-        print(without_plan(text), file=sys.stderr)
+        what, spot = split_place(without_plan(text))
+        if spot is not None:
+            place = statement.in_script(spot)
+            mark(script, place)
+            head, *rest = what.split("\n")
+            what = "\n".join([f"{head} (line {place.line}, column {place.column})", *rest])
+        print(what, file=sys.stderr)
         return False
     if frame.columns:
-        print(text_table(frame.columns, rows[:limit]), flush=True)
+        written = text_records if shown.expanded else text_table
+        print(written(frame.columns, rows[:limit]), flush=True)
     if sys.stdout.isatty():
         more = limit is not None and len(rows) > limit
         count = f"first {limit} rows" if more else f"{len(rows)} row{'s' * (len(rows) != 1)}"
-        spent = f", {time.perf_counter() - began:.3f} s" if timing else ""
+        spent = f", {time.perf_counter() - began:.3f} s" if shown.timing else ""
         print(f"({count}{spent})\n", flush=True)
     return True
 
