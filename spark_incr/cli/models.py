@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_incr.cli.session import CONFS, add_session_options
+from spark_incr.cli.session import CONFS, add_session_options, tell_progress
 from spark_incr.errors import error
 from spark_incr.serve.questions import silence_spark
 from spark_incr.text_table import text_table
@@ -92,14 +92,13 @@ def rehearsal(options: argparse.Namespace) -> Iterator[SharedEngine]:
 @contextlib.contextmanager
 def shared_engine(options: argparse.Namespace) -> Iterator[SharedEngine]:
     """An engine whose relations are tables of Spark's catalog, as models name them."""
-    from spark_incr.progress import show_progress
     from spark_incr.serve.shared import SharedEngine
 
     silence_spark()
     with tempfile.TemporaryDirectory(prefix="spark_incr_") as warehouse:
         confs = {**CONFS, "spark.sql.warehouse.dir": warehouse, **dict(options.conf)}
         shared = SharedEngine(Path(options.state), confs)
-        shared.engine.on_fill = show_progress
+        tell_progress(shared.engine)
         try:
             yield shared
         finally:

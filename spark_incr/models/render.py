@@ -22,6 +22,8 @@ from spark_incr.models.project import Folder, ModelFile
 from spark_incr.sql.names import quote
 from spark_incr.sql.tokens import is_word, leading_words, position_at
 
+# What settings say of a view; they may stand under `meta`, where dbt wants keys that are not its own.
+OWN = ("refresh_policy", "trigger", "schedule", "comment", "tblproperties")
 _MISSING = object()
 
 
@@ -145,7 +147,9 @@ def render(model: ModelFile, folder: Folder, schema: str, variables: Mapping[str
     if not leading_words(text, 1):
         raise model_error(model, "there is no query in its file")
     # The places are found by rendering again, which is not to tell anything anew.
-    told = tuple(reads), tuple(read_sources), dict(settings)
+    meta = settings.get("meta") or {}
+    below = {key: meta[key] for key in OWN if key in meta}
+    told = tuple(reads), tuple(read_sources), {**settings, **below}
     places = find_places(model.text, text, environment, rendered)
     return Rendered(model, text, places, *told)
 

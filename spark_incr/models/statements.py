@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_incr.models.problems import model_error
-from spark_incr.models.render import Rendered, written_name
+from spark_incr.models.render import OWN, Rendered, written_name
 from spark_incr.sql.names import join_name, quote_string
 
 QUERY, SETTINGS = "model.query", "model.settings"
 MATERIALIZATION = "incremental_view"
-_OWN = ("refresh_policy", "trigger", "schedule", "comment", "tblproperties")
 _OTHER = ("materialized", "on_configuration_change", "tags", "meta", "enabled", "schema", "docs")
 _CHANGES = ("apply", "continue", "fail")
 
@@ -40,7 +39,7 @@ def model_statement(rendered: Rendered, schema: str) -> ModelStatement:
     settings = rendered.settings
     model = rendered.model.name
     for key in settings:
-        if key not in (*_OWN, *_OTHER):
+        if key not in (*OWN, *_OTHER):
             raise model_error(rendered.model, f"the setting {key} is not known")
     materialized = settings.get("materialized", MATERIALIZATION)
     if materialized != MATERIALIZATION:

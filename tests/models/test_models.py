@@ -94,6 +94,14 @@ def test_what_a_model_may_not_do(tmp_path: Path, text: str, expected: str) -> No
     assert expected in str(found.value)
 
 
+def test_settings_may_stand_under_meta(tmp_path: Path) -> None:
+    text = "{{ config(meta={'schedule': '1 hour', 'comment': 'x', 'owner': 'ada'}, comment='y') }}SELECT 1"
+    statement = parse_statement(load(folder(tmp_path, m=text), "s", {}).statements["m"].text)
+    assert isinstance(statement, CreateView)
+    assert statement.trigger.seconds == 3_600
+    assert statement.comment == "x"
+
+
 def test_a_folder_without_models_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
