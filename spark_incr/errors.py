@@ -333,3 +333,29 @@ def without_plan(text: str) -> str:
     '[X] not found; line 1 pos 14'
     """
     return re.sub(r";\n'?[A-Z]\w+ ?[\[(].*", "", text, flags=re.DOTALL)
+
+
+_PLACE = re.compile(
+    r" ?\(line (?P<l1>\d+), column (?P<c1>\d+)\)"
+    r"| ?\(line (?P<l2>\d+), pos (?P<c2>\d+)\)(?:\n\n== SQL ==\n.*)?"
+    r"|; line (?P<l3>\d+) pos (?P<c3>\d+)",
+    re.DOTALL,
+)
+
+
+def split_place(text: str) -> tuple[str, Position | None]:
+    """A message, ours or Spark's, without the place that it names, and that place.
+
+    Spark counts columns from 0, and draws the place of a syntax error.
+
+    >>> split_place("[X] no such column; line 2 pos 7")
+    ('[X] no such column', Position(line=2, column=8))
+    >>> split_place("[X] at or near 'b' (line 1, pos 2)\\n\\n== SQL ==\\na b\\n--^^^")
+    ("[X] at or near 'b'", Position(line=1, column=3))
+    """
+    found = _PLACE.search(text)
+    if found is None:
+        return text, None
+    line, column = [int(number) for number in found.groups() if number is not None]
+    rest = text[: found.start()] + text[found.end() :]
+    return rest, Position(line, column if found["l1"] else column + 1)

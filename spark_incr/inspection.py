@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 
 from spark_incr.errors import IncrementalError
 from spark_incr.frames import computed
-from spark_incr.relation import Status
+from spark_incr.relation import Relation, Status
 from spark_incr.runtime.changes import WEIGHT, consolidate, inserted, negate
 from spark_incr.runtime.store import Segment, Store
 from spark_incr.runtime.views import View
@@ -121,18 +121,23 @@ def sizes(path: Path) -> list[Size]:
         return result
 
 
-def check_views(engine: Engine) -> Iterator[Finding]:
+def check_views(engine: Engine, progress: Progress = _untold) -> Iterator[Finding]:
     """Every view against its query, computed by Spark from the relations as they are."""
-    for relation in engine.relations:
-        if not isinstance(relation.state, View):
-            continue
-        if relation.damaged:
-            yield Finding(f"view {relation.name}", f"damaged: {relation.failure}")
-        elif relation.pending or relation.status is not Status.ACTIVE:
-            behind = f"{relation.status.value}, it shows version {relation.maintained}"
-            yield Finding(f"view {relation.name}: not compared ({behind})")
-        else:
-            yield _compared(engine, relation.name)
+    views = [relation for relation in engine.relations if isinstance(relation.state, View)]
+    for number, relation in enumerate(views):
+        progress(f"comparing {relation.name}", number, len(views))
+        finding = _checked(engine, relation)
+        progress(f"comparing {relation.name}", len(views), len(views))
+        yield finding
+
+
+def _checked(engine: Engine, relation: Relation) -> Finding:
+    if relation.damaged:
+        return Finding(f"view {relation.name}", f"damaged: {relation.failure}")
+    if relation.pending or relation.status is not Status.ACTIVE:
+        behind = f"{relation.status.value}, it shows version {relation.maintained}"
+        return Finding(f"view {relation.name}: not compared ({behind})")
+    return _compared(engine, relation.name)
 
 
 def _compared(engine: Engine, name: str) -> Finding:

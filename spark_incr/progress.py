@@ -1,4 +1,4 @@
-"""How far long work has come, on one line of a terminal: the filling of a view, a check."""
+"""How far long work has come, on one line of a terminal: the filling of a view, a merge, a check."""
 
 from __future__ import annotations
 

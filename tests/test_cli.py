@@ -160,11 +160,38 @@ def test_the_prompt_takes_lines_up_to_a_semicolon(terminal: Terminal, tmp_path: 
         terminal.type("\\s t\n")
         assert "CREATE INCREMENTAL TABLE t (" in terminal.read_until("incr> ")
         terminal.type("\\e nothing\n")
-        assert "there is no incremental table or view nothing" in terminal.read_until("incr> ")
-        terminal.type("\\timing\n")
+        missing = "there is no incremental table, source or view nothing"
+        assert missing in terminal.read_until("incr> ")
+        terminal.type("\\s\n")
+        assert "\\s needs a name" in terminal.read_until("incr> ")
+        terminal.type("\\ds\n")
+        assert "there are no incremental sources yet" in terminal.read_until("incr> ")
+        terminal.type("\\timing off\n")
         assert "times are off" in terminal.read_until("incr> ")
         terminal.type("\\?\n")
-        assert "\\i FILE     run a script" in terminal.read_until("incr> ")
+        assert re.search(r"\\i FILE +run a script", terminal.read_until("incr> "))
+        script = tmp_path / "script.sql"
+        script.write_text("SELECT 1 AS one;\nSELECT\n  nothing;\nSELECT 2;\n", encoding="utf-8")
+        terminal.type(f"\\i '{script}'\n")
+        answer = terminal.read_until("incr> ")
+        assert "one\n---\n1\n(1 row)\n" in answer
+        assert "\n  nothing;\n  ^\n[UNRESOLVED_COLUMN" in answer
+        assert "(line 3, column 3)" in answer
+        assert f"{script} was stopped by the statement of line 2" in answer
+        # A command in the middle of a statement is obeyed, and the statement gone on with.
+        terminal.type("SELECT 'wide' AS a,\n")
+        terminal.read_until("   -> ")
+        terminal.type("\\x\n")
+        assert "rows are shown as records" in terminal.read_until("   -> ")
+        terminal.type("NULL AS b, 'x\ty' AS `ü`;\n")
+        answer = terminal.read_until("incr> ")
+        assert "-- row 1 --\na  wide\nb  NULL\nü  x\\ty\n(1 row)\n" in answer
+        terminal.type("\\x\n")
+        terminal.read_until("incr> ")
+        terminal.type("SELECT 'forgotten',\n")
+        terminal.read_until("   -> ")
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        terminal.read_until("incr> ")
         terminal.type("SELECT sum(a.id * b.id) FROM range(10000000) a, range(10000000) b;\n")
         time.sleep(5)
         os.killpg(terminal.process.pid, signal.SIGINT)

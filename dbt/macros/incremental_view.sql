@@ -1,7 +1,7 @@
 {#
   The materialization `incremental_view`: a view that spark_incr keeps up to date.
 
-  config: refresh_policy, trigger or schedule, comment, tblproperties,
+  config: refresh_policy, trigger or schedule, comment, tblproperties, each of them also under meta,
           on_configuration_change: apply (default) | continue | fail
 
   Two fingerprints, of the query and of the settings, are kept as properties of the view.
@@ -50,7 +50,7 @@
 
 {% macro incremental_view_statement(relation, query, settings, query_fingerprint, settings_fingerprint) -%}
   {%- set properties = {} -%}
-  {%- do properties.update(config.get('tblproperties') or {}) -%}
+  {%- do properties.update(spark_incr.setting('tblproperties') or {}) -%}
   {%- do properties.update({'model.query': query_fingerprint, 'model.settings': settings_fingerprint}) -%}
   {%- set pairs = [] -%}
   {%- for key, value in properties.items() -%}
@@ -69,24 +69,36 @@
 
 {% macro incremental_view_clauses() -%}
   {%- set lines = [] -%}
-  {%- set comment = config.get('comment') or model.description -%}
+  {%- set comment = spark_incr.setting('comment') or model.description -%}
   {%- if comment -%}{%- do lines.append('COMMENT ' ~ spark_incr.literal(comment)) -%}{%- endif -%}
-  {%- set policy = config.get('refresh_policy') -%}
+  {%- set policy = spark_incr.setting('refresh_policy') -%}
   {%- if policy -%}{%- do lines.append('REFRESH POLICY ' ~ (policy | upper)) -%}{%- endif -%}
-  {%- set trigger = config.get('trigger') -%}
-  {%- if config.get('schedule') -%}
-    {%- do lines.append('SCHEDULE EVERY ' ~ (config.get('schedule') | upper)) -%}
+  {%- set trigger, schedule = spark_incr.setting('trigger'), spark_incr.setting('schedule') -%}
+  {%- if trigger and schedule -%}
+    {%- do exceptions.raise_compiler_error(
+      'model ' ~ this ~ ': trigger and schedule are both set, and either says when the view is refreshed'
+    ) -%}
+  {%- endif -%}
+  {%- if schedule -%}
+    {%- do lines.append('SCHEDULE EVERY ' ~ (schedule | upper)) -%}
   {%- elif trigger and (trigger | upper) == 'MANUAL' -%}
     {%- do lines.append('MANUAL') -%}
   {%- elif trigger -%}
     {%- do lines.append('TRIGGER ' ~ (trigger | upper)) -%}
   {%- endif -%}
   {%- set properties = {} -%}
-  {%- for key, value in (config.get('tblproperties') or {}).items() -%}
+  {%- for key, value in (spark_incr.setting('tblproperties') or {}).items() -%}
     {%- do properties.update({key | string: value | string}) -%}
   {%- endfor -%}
   {%- if properties -%}{%- do lines.append('TBLPROPERTIES ' ~ tojson(properties, sort_keys=true)) -%}{%- endif -%}
   {{ return(lines) }}
+{%- endmacro %}
+
+
+{# dbt-core wants keys that are not its own under meta; where they stood before, they go on to count. #}
+{% macro setting(name) -%}
+  {%- set meta = config.get('meta') or {} -%}
+  {{ return(meta[name] if name in meta else config.get(name)) }}
 {%- endmacro %}
 
 

@@ -1,10 +1,13 @@
 {#
   Seeds as incremental tables, so that views follow them: config primary_key names their key,
-  incremental_table: false makes a plain table of Spark.
+  incremental_table: false makes a plain table of Spark; both may stand under meta.
 #}
 
 {% macro spark__create_csv_table(model, agate_table) %}
-  {%- if model['config'].get('incremental_table', true) is false -%}
+  {%- set settings = {} -%}
+  {%- do settings.update(model['config']) -%}
+  {%- do settings.update(model['config'].get('meta') or {}) -%}
+  {%- if settings.get('incremental_table', true) is false -%}
     {{ return(dbt_spark.spark__create_csv_table(model, agate_table)) }}
   {%- endif -%}
   {%- set types = model['config'].get('column_types', {}) -%}
@@ -13,7 +16,7 @@
     {%- set type = types.get(name, adapter.convert_type(agate_table, loop.index0)) -%}
     {%- do columns.append(adapter.quote(name) ~ ' ' ~ type) -%}
   {%- endfor -%}
-  {%- set key = model['config'].get('primary_key', []) -%}
+  {%- set key = settings.get('primary_key', []) -%}
   {%- set key = [key] if key is string else key -%}
   {%- if key -%}{%- do columns.append('PRIMARY KEY (' ~ (key | join(', ')) ~ ')') -%}{%- endif -%}
   {% set sql = 'create incremental table ' ~ this.render() ~ ' (' ~ (columns | join(', ')) ~ ')' %}

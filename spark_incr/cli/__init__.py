@@ -22,7 +22,7 @@ from spark_incr.version import __version__
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
         status: int = options.run(options)
     except IncrementalError as failure:
@@ -42,14 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parsed = argparse.ArgumentParser(
         prog="spark-incr", description="Incremental materialized views for Apache Spark."
     )
-    parser.add_argument("--version", action="version", version=f"spark_incr {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    parsed.add_argument("--version", action="version", version=f"spark_incr {__version__}")
+    commands = parsed.add_subparsers(required=True, metavar="command")
     for command in (sql, serve, models, explain, dbt, demo):
         command.add_commands(commands)
     for inspecting in inspect.add_commands(commands, session):
         add_conf_option(inspecting)
-    return parser
+    return parsed

@@ -50,7 +50,7 @@ def _recomputed(options: argparse.Namespace, session: OpenSession) -> Iterator[F
     from spark_incr.inspection import check_views
 
     with session(options.state, options.conf) as spark:
-        yield from check_views(spark_incr.engine(spark))
+        yield from check_views(spark_incr.engine(spark), partial(show_progress, unit="views"))
 
 
 def _report(finding: Finding) -> bool:

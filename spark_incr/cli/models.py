@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_incr.cli.session import CONFS, add_session_options
+from spark_incr.cli.session import CONFS, add_session_options, tell_progress
 from spark_incr.errors import error
 from spark_incr.serve.questions import silence_spark
 from spark_incr.text_table import text_table
@@ -42,6 +42,11 @@ def add_commands(commands: Any) -> None:
 
 def add_model_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("folder", help="the folder of the model files")
+    add_naming_options(command)
+
+
+def add_naming_options(command: argparse.ArgumentParser) -> None:
+    """What the models of a folder are rendered with."""
     command.add_argument("--schema", default="default", help="where the views go (%(default)s)")
     command.add_argument(
         "--vars", type=_variables, default={}, metavar="JSON", help='values of var(): {"name": 1}'
@@ -73,16 +78,27 @@ def load_models(folder: str, schema: str, variables: dict[str, Any]) -> Models:
 
 
 @contextlib.contextmanager
+def rehearsal(options: argparse.Namespace) -> Iterator[SharedEngine]:
+    """An engine with the relations of the state, without their rows, where nothing lasts."""
+    from spark_incr.models.rehearsal import copy_definitions
+
+    with tempfile.TemporaryDirectory(prefix="spark_incr_") as folder:
+        copy = Path(folder) / "state"
+        copy_definitions(Path(options.state), copy)
+        with shared_engine(argparse.Namespace(state=copy, conf=options.conf)) as shared:
+            yield shared
+
+
+@contextlib.contextmanager
 def shared_engine(options: argparse.Namespace) -> Iterator[SharedEngine]:
     """An engine whose relations are tables of Spark's catalog, as models name them."""
-    from spark_incr.progress import show_progress
     from spark_incr.serve.shared import SharedEngine
 
     silence_spark()
     with tempfile.TemporaryDirectory(prefix="spark_incr_") as warehouse:
         confs = {**CONFS, "spark.sql.warehouse.dir": warehouse, **dict(options.conf)}
         shared = SharedEngine(Path(options.state), confs)
-        shared.engine.on_fill = show_progress
+        tell_progress(shared.engine)
         try:
             yield shared
         finally:
@@ -90,18 +106,11 @@ def shared_engine(options: argparse.Namespace) -> Iterator[SharedEngine]:
 
 
 def bring_up_to_date(
-    engine: Engine,
-    spark: SparkSession,
-    models: Models,
-    schema: str = "default",
-    full_refresh: bool = False,
+    engine: Engine, spark: SparkSession, models: Models, full_refresh: bool = False
 ) -> None:
     """Run models and tell what was done."""
     from spark_incr.models.run import run
-    from spark_incr.sql.names import quote
 
-    if schema != "default":
-        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
     began = time.perf_counter()
     rows = []
     for name, done in run(engine, spark, models, full_refresh):
@@ -115,20 +124,19 @@ def bring_up_to_date(
 def _run(options: argparse.Namespace) -> int:
     models = load_models(options.folder, options.schema, options.vars)
     with shared_engine(options) as shared:
-        bring_up_to_date(shared.engine, shared.spark, models, options.schema, options.full_refresh)
+        bring_up_to_date(shared.engine, shared.spark, models, options.full_refresh)
     return 0
 
 
 def _dry_run(options: argparse.Namespace) -> int:
-    from spark_incr.models.run import action
+    from spark_incr.models.run import run
 
     models = load_models(options.folder, options.schema, options.vars)
-    with shared_engine(options) as shared:
-        for name, statement in models.statements.items():
-            done = action(shared.engine, statement)
+    with rehearsal(options) as shared:
+        for name, done in run(shared.engine, shared.spark, models):
             print(f"-- {name}: {done}")
             if done in ("create", "replace"):
-                print(f"{statement.text};\n")
+                print(f"{models.statements[name].text};\n", flush=True)
     return 0
 
 

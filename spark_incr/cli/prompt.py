@@ -1,4 +1,7 @@
-r"""The prompt: statements of any number of lines, and a few commands that begin with a backslash."""
+r"""The prompt: statements of any number of lines, and a few commands that begin with a backslash.
+
+A command is obeyed at once; a statement that was begun stays and can be gone on with.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,39 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_incr.cli.sql import read_script, run_statement
+import spark_incr
+from spark_incr.cli.sql import Shown, read_script, run_statement
 from spark_incr.errors import IncrementalError
 from spark_incr.sql.names import quote_name
-from spark_incr.sql.split import ScriptStatement, is_complete, split_statements
+from spark_incr.sql.split import is_complete, is_open, split_statements
 from spark_incr.version import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HELP = r"""
-A statement ends with ; and may take several lines.
+A statement ends with ; and may take several lines. Ctrl-C forgets it, or stops one that runs.
 
-  \d          tables and views              \q          quit
-  \d NAME     columns and facts             \timing     times on and off
-  \dt  \dv    tables, views                 \i FILE     run a script
-  \e NAME     how a view is maintained      \?          this help
-  \sql NAME   the SQL texts of its stages
-  \s NAME     the statement that made it
+  \d            tables, sources and views      \i FILE       run a script
+  \d NAME       columns and facts              \timing       times on and off
+  \dt \ds \dv   tables, sources, views         \x            rows as records, on and off
+  \e NAME       how a view is maintained       \?            this help
+  \sql NAME     the SQL texts of its stages    \q            quit
+  \s NAME       the statement that made it
 
 CREATE INCREMENTAL TABLE t (id BIGINT, ..., PRIMARY KEY (id));
 CREATE [OR REPLACE] INCREMENTAL VIEW v AS SELECT ...;
 INSERT INTO t ...; UPDATE t SET ...; DELETE FROM t ...; MERGE INTO t ...;
 """.strip()
+
+# What lists relations, and what says something of one
+_LISTS = {"\\dt": ("table",), "\\ds": ("source",), "\\dv": ("view",)}
+_ABOUT = {
+    "\\d": "DESCRIBE EXTENDED INCREMENTAL {kind} {name};",
+    "\\e": "EXPLAIN INCREMENTAL VIEW {name};",
+    "\\sql": "EXPLAIN SQL INCREMENTAL VIEW {name};",
+    "\\s": "SHOW CREATE INCREMENTAL {kind} {name};",
+}
 
 
 def prompt(spark: SparkSession, state: str) -> int:
@@ -38,10 +51,10 @@ def prompt(spark: SparkSession, state: str) -> int:
     _use_history()
     print(f"spark_incr {__version__} on Spark {spark.version}, state in {state}")
     print("A statement ends with ; and may take several lines. \\? helps, Ctrl-D ends.\n")
-    script, timing = "", True
+    script, shown = "", Shown()
     while True:
         try:
-            script += input("   -> " if script else "incr> ") + "\n"
+            line = input("   -> " if script else "incr> ")
         except KeyboardInterrupt:
             print()
             script = ""
@@ -49,67 +62,89 @@ def prompt(spark: SparkSession, state: str) -> int:
         except EOFError:
             print()
             return 0
-        line = script.strip()
-        if line.lower().rstrip(";") in ("exit", "quit", "\\q"):
+        word = line.strip().rstrip(";").rstrip().lower()
+        if word == "\\q" or (not script and word in ("exit", "quit")):
             return 0
-        if line == "\\timing":
-            timing, script = not timing, ""
-            print(f"times are {'on' if timing else 'off'}\n")
-            continue
-        if line.startswith("\\"):
-            script = command(spark, line)
-        elif not is_complete(script):
-            continue
         try:
-            _run_all(spark, script, timing)
+            if not script and word == "help":
+                print(HELP)
+            elif line.lstrip().startswith("\\") and not is_open(script):
+                obey(spark, line, shown)
+            else:
+                script += line + "\n"
+                if is_complete(script):
+                    begun, script = script, ""
+                    _run_all(spark, begun, shown)
         except KeyboardInterrupt:
             print("interrupted\n")
-        script = ""
 
 
-def command(spark: SparkSession, line: str) -> str:
-    """The statements that a backslash command stands for; help and complaints are printed."""
-    import spark_incr
-
-    word, _, name = line.removesuffix(";").partition(" ")
+def obey(spark: SparkSession, line: str, shown: Shown) -> None:
+    """Carry out a backslash command."""
+    word, _, name = line.strip().removesuffix(";").partition(" ")
     name = name.strip()
-    if word == "\\i" and name:
-        try:
-            return read_script(name)
-        except SystemExit as failure:
-            print(failure)
-            return ""
-    if word in ("\\d", "\\dt", "\\dv") and not name:
-        shown = {"\\d": ("TABLES", "VIEWS"), "\\dt": ("TABLES",), "\\dv": ("VIEWS",)}[word]
-        return "".join(f"SHOW INCREMENTAL {kind};" for kind in shown)
-    found = spark_incr.engine(spark).find(name) if name else None
-    if word in ("\\d", "\\e", "\\sql", "\\s") and name and found is None:
-        print(f"there is no incremental table or view {name}")
-        return ""
-    if found is not None:
-        kind = "TABLE" if found.stored is None else "VIEW"
-        quoted = quote_name(found.name)
-        statements = {
-            "\\d": f"DESCRIBE EXTENDED INCREMENTAL {kind} {quoted};",
-            "\\e": f"EXPLAIN INCREMENTAL VIEW {quoted};",
-            "\\sql": f"EXPLAIN SQL INCREMENTAL VIEW {quoted};",
-            "\\s": f"SHOW CREATE INCREMENTAL {kind} {quoted};",
-        }
-        if word in statements:
-            return statements[word]
-    print(HELP if word in ("\\?", "\\h") else f"{word} is not a command; \\? lists them")
-    return ""
+    if word in ("\\?", "\\h"):
+        print(HELP)
+    elif word == "\\timing":
+        shown.timing = _switched(shown.timing, name)
+        print(f"times are {'on' if shown.timing else 'off'}\n")
+    elif word == "\\x":
+        shown.expanded = _switched(shown.expanded, name)
+        print(f"rows are shown as {'records' if shown.expanded else 'a table'}\n")
+    elif word == "\\i":
+        _run_file(spark, name, shown)
+    elif word in _LISTS or (word == "\\d" and not name):
+        _list(spark, _LISTS.get(word, ("table", "source", "view")), shown)
+    elif word in _ABOUT:
+        found = spark_incr.engine(spark).find(name) if name else None
+        if found is None:
+            missing = f"there is no incremental table, source or view {name}"
+            print(missing if name else f"{word} needs a name; \\d lists what there is")
+            return
+        about = _ABOUT[word].format(kind=found.kind.upper(), name=quote_name(found.name))
+        _run_all(spark, about, shown)
+    else:
+        print(f"{word} is not a command; \\? lists them")
 
 
-def _run_all(spark: SparkSession, script: str, timing: bool) -> None:
+def _switched(now: bool, said: str) -> bool:
+    return {"on": True, "off": False}.get(said.lower(), not now)
+
+
+def _list(spark: SparkSession, kinds: tuple[str, ...], shown: Shown) -> None:
+    relations = spark_incr.engine(spark).relations
+    there = [kind for kind in kinds if any(r.kind == kind for r in relations)]
+    if not there:
+        print(f"there are no incremental {' or '.join(f'{kind}s' for kind in kinds)} yet")
+    _run_all(spark, "".join(f"SHOW INCREMENTAL {kind.upper()}S;" for kind in there), shown)
+
+
+def _run_file(spark: SparkSession, path: str, shown: Shown) -> None:
+    if not path:
+        print("\\i needs the name of a file")
+        return
+    unquoted = path[1:-1] if path[0] == path[-1] and path[0] in "'\"" else path
     try:
-        statements: tuple[ScriptStatement, ...] = split_statements(script)
-    except IncrementalError as failure:
+        script = read_script(os.path.expanduser(unquoted))
+    except SystemExit as failure:
         print(failure)
         return
+    stopped = _run_all(spark, script, shown)
+    if stopped is not None:
+        print(f"{unquoted} was stopped by the statement of line {stopped}")
+
+
+def _run_all(spark: SparkSession, script: str, shown: Shown) -> int | None:
+    """Run a script up to its first error; returns the line of the statement that had it."""
+    try:
+        statements = split_statements(script)
+    except IncrementalError as failure:
+        print(failure)
+        return failure.position.line if failure.position else 1
     for statement in statements:
-        if not run_statement(spark, statement, script, timing=timing):
-            break
+        if not run_statement(spark, statement, script, shown):
+            return statement.position.line
+    return None
 
 
 def _use_history() -> None:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_incr.progress import show_progress
+from spark_incr.runtime.steps import listen
 from spark_incr.serve.questions import silence_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_incr.engine import Engine
 
 _LOGGING = Path(__file__).with_name("log4j2-quiet.properties")
 CONFS = {
@@ -42,6 +45,12 @@ def add_conf_option(command: argparse.ArgumentParser) -> None:
     )
 
 
+def tell_progress(engine: Engine) -> None:
+    """Show how far long work has come: the filling of views, merges and compaction."""
+    engine.on_fill = show_progress
+    listen(show_progress)
+
+
 @contextlib.contextmanager
 def session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSession]:
     """A session over a state directory, for as long as the block runs."""
@@ -56,7 +65,7 @@ def session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSessi
     # Spark would start its Python workers by the name python3, in whatever place the PATH has it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = spark_incr.session(state=state, builder=builder)
-    spark_incr.engine(spark).on_fill = show_progress
+    tell_progress(spark_incr.engine(spark))
     try:
         yield spark
     finally:

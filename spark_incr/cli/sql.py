@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_incr.cli.session import add_session_options, session
-from spark_incr.errors import IncrementalError, Position, without_plan
+from spark_incr.errors import IncrementalError, Position, split_place, without_plan
 from spark_incr.frames import computed
 from spark_incr.sql.split import ScriptStatement, split_statements
-from spark_incr.text_table import arrow_rows, text_table
+from spark_incr.text_table import arrow_rows, pointed, text_records, text_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHOWN_ROWS = 1_000
 _CANCELLED = "SPARK_JOB_CANCELLED"
-_SPARK_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)|; line (\d+) pos (\d+)")
 
 
 def add_commands(commands: Any) -> None:
@@ -65,12 +64,21 @@ def _script(options: argparse.Namespace) -> str | None:
     return None if sys.stdin.isatty() else sys.stdin.read()
 
 
+@dataclass
+class Shown:
+    """What a person wants to see: times, and rows as records."""
+
+    timing: bool = True
+    expanded: bool = False
+
+
 def run_statement(
-    spark: SparkSession, statement: ScriptStatement, script: str, *, timing: bool = True
+    spark: SparkSession, statement: ScriptStatement, script: str, shown: Shown | None = None
 ) -> bool:
     """Run one statement and show its rows; False after an error, which is shown too."""
     from pyspark.errors import PySparkException
 
+    shown = shown or Shown()
     began = time.perf_counter()
     limit = SHOWN_ROWS if sys.stdout.isatty() else None
     try:
@@ -85,17 +93,21 @@ def run_statement(
         # Ctrl-C cancels the job, and that is the error which pyspark has for it.
         if _CANCELLED in text or _CANCELLED in str(getattr(failure, "_stackTrace", "")):
             raise KeyboardInterrupt from None
-        # Spark draws a place of its own where it knows the text.
-        if "== SQL" not in text and (spot := _spark_position(text)):
-            mark(script, statement.in_script(spot))
-        print(without_plan(text), file=sys.stderr)
+        what, spot = split_place(without_plan(text))
+        if spot is not None:
+            place = statement.in_script(spot)
+            mark(script, place)
+            head, *rest = what.split("\n")
+            what = "\n".join([f"{head} (line {place.line}, column {place.column})", *rest])
+        print(what, file=sys.stderr)
         return False
     if frame.columns:
-        print(text_table(frame.columns, rows[:limit]), flush=True)
+        written = text_records if shown.expanded else text_table
+        print(written(frame.columns, rows[:limit]), flush=True)
     if sys.stdout.isatty():
         more = limit is not None and len(rows) > limit
         count = f"first {limit} rows" if more else f"{len(rows)} row{'s' * (len(rows) != 1)}"
-        spent = f", {time.perf_counter() - began:.3f} s" if timing else ""
+        spent = f", {time.perf_counter() - began:.3f} s" if shown.timing else ""
         print(f"({count}{spent})\n", flush=True)
     return True
 
@@ -110,17 +122,5 @@ def report(failure: IncrementalError, script: str, place: Position | None) -> No
 
 def mark(script: str, place: Position) -> None:
     """Show the line of a place and a caret below it."""
-    lines = script.split("\n")
-    if place.line <= len(lines):
-        line = lines[place.line - 1]
-        margin = "".join("\t" if sign == "\t" else " " for sign in line[: place.column - 1])
-        print(f"{line}\n{margin}^", file=sys.stderr)
-
-
-def _spark_position(text: str) -> Position | None:
-    """The place that a message of Spark names; Spark counts columns from 0."""
-    found = _SPARK_PLACE.search(text)
-    if found is None:
-        return None
-    line, column = [int(number) for number in found.groups() if number is not None]
-    return Position(line, column + 1)
+    if shown := pointed(script, place.line, place.column):
+        print(shown, file=sys.stderr)

@@ -63,6 +63,10 @@ def read_folder(root: Path) -> Folder:
             raise error("INCR_MODEL", model=path, what=what)
         text = path.read_text(encoding="utf-8")
         models[path.stem] = ModelFile(path.stem, path, text, settings.get(path.stem, {}))
+    if not models:
+        raise error(
+            "INCR_MODEL", model=root, what="the folder holds no models: no .sql file is in it"
+        )
     seeds = frozenset(path.stem for path in (root.resolve().parent / "seeds").rglob("*.csv"))
     return Folder(models, sources, seeds)
 

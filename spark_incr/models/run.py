@@ -12,19 +12,21 @@ from pyspark.sql import SparkSession
 
 from spark_incr.drawing import Box, draw
 from spark_incr.engine import Engine
-from spark_incr.errors import error, without_plan
+from spark_incr.errors import IncrementalError, error, split_place, without_plan
+from spark_incr.models.problems import model_error
 from spark_incr.models.project import ordered, read_folder
 from spark_incr.models.render import Rendered, render
 from spark_incr.models.statements import QUERY, SETTINGS, ModelStatement, model_statement
-from spark_incr.sql.names import quote_name
+from spark_incr.sql.names import quote, quote_name
 
 _MODEL, _SOURCE = "#2f6fde", "#8d99a9"
 
 
 @dataclass(frozen=True)
 class Models:
-    """A folder's models in the order of their references, and their statements."""
+    """A folder's models in the order of their references, and their statements for a schema."""
 
+    schema: str
     rendered: Mapping[str, Rendered]
     statements: Mapping[str, ModelStatement]
 
@@ -37,6 +39,7 @@ def load(folder: str | Path, schema: str, variables: Mapping[str, Any]) -> Model
     }
     names = ordered({name: model.reads for name, model in rendered.items()})
     return Models(
+        schema,
         {name: rendered[name] for name in names},
         {name: model_statement(rendered[name], schema) for name in names},
     )
@@ -48,7 +51,7 @@ def action(engine: Engine, statement: ModelStatement, full_refresh: bool = False
     if found is None:
         return "create"
     if found.stored is None:
-        what = f"{statement.name} is an incremental table"
+        what = f"its name is taken by an incremental {found.kind}"
         raise error("INCR_MODEL", model=statement.name, what=what)
     properties = dict(found.stored.statement.properties)
     if full_refresh or properties.get(QUERY) != statement.query_fingerprint:
@@ -65,6 +68,8 @@ def run(
     engine: Engine, spark: SparkSession, models: Models, full_refresh: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Carry out what is to be done, model by model; yields names and what was done."""
+    if models.schema != "default":
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(models.schema)}")
     for name, statement in models.statements.items():
         done = action(engine, statement, full_refresh)
         if done == "replace" and full_refresh:
@@ -73,10 +78,22 @@ def run(
             try:
                 spark.sql(statement.text)
             except PySparkException as failure:
-                raise error(
-                    "INCR_MODEL", model=name, what=without_plan(str(failure).strip())
-                ) from failure
+                raise _refused(models.rendered[name], statement, failure) from failure
         yield name, done
+
+
+def _refused(
+    rendered: Rendered, statement: ModelStatement, failure: PySparkException
+) -> IncrementalError:
+    """The error of a statement, at the place in the model's file that it is about."""
+    what, place = split_place(without_plan(str(failure).strip()))
+    if place is not None:
+        lines = statement.text.split("\n")[: place.line - 1]
+        within = sum(len(line) + 1 for line in lines) + place.column - 1
+        within -= len(statement.text) - len(statement.query)
+        if within >= 0:
+            return rendered.error_at(what, within)
+    return model_error(rendered.model, what)
 
 
 def graph_text(models: Models) -> str:

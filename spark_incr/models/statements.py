@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_incr.errors import error
-from spark_incr.models.render import Rendered, written_name
+from spark_incr.models.problems import model_error
+from spark_incr.models.render import OWN, Rendered, written_name
 from spark_incr.sql.names import join_name, quote_string
 
 QUERY, SETTINGS = "model.query", "model.settings"
 MATERIALIZATION = "incremental_view"
-_OWN = ("refresh_policy", "trigger", "schedule", "comment", "tblproperties")
 _OTHER = ("materialized", "on_configuration_change", "tags", "meta", "enabled", "schema", "docs")
 _CHANGES = ("apply", "continue", "fail")
 
@@ -40,16 +39,19 @@ def model_statement(rendered: Rendered, schema: str) -> ModelStatement:
     settings = rendered.settings
     model = rendered.model.name
     for key in settings:
-        if key not in (*_OWN, *_OTHER):
-            raise error("INCR_MODEL", model=model, what=f"the setting {key} is not known")
+        if key not in (*OWN, *_OTHER):
+            raise model_error(rendered.model, f"the setting {key} is not known")
     materialized = settings.get("materialized", MATERIALIZATION)
     if materialized != MATERIALIZATION:
         what = f"materialized is {materialized}, only {MATERIALIZATION} is made here"
-        raise error("INCR_MODEL", model=model, what=what)
+        raise model_error(rendered.model, what)
     on_change = settings.get("on_configuration_change", "apply")
     if on_change not in _CHANGES:
         what = f"on_configuration_change is {on_change}, not {', '.join(_CHANGES)}"
-        raise error("INCR_MODEL", model=model, what=what)
+        raise model_error(rendered.model, what)
+    if settings.get("trigger") and settings.get("schedule"):
+        what = "trigger and schedule are both set, and either says when the view is refreshed"
+        raise model_error(rendered.model, what)
     own = clauses(settings)
     query_print, settings_print = fingerprint(rendered.query), fingerprint("\n".join(own))
     properties = {

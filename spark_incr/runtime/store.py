@@ -42,6 +42,7 @@ from spark_incr.runtime.manifest import (
     segments,
     temporary_name,
 )
+from spark_incr.runtime.steps import step
 
 __all__ = ["Manifest", "Segment", "Store", "Transaction"]
 
@@ -301,12 +302,15 @@ class Transaction:
     def carry(self, segments: Iterable[Segment]) -> dict[Segment, Segment]:
         """Copy committed segments into this version's data file; the body names the copies."""
         carried: dict[Segment, Segment] = {}
-        for segment in segments:
-            data = self._store._mapped(segment.file).bytes(segment)
-            try:
-                carried[segment] = self._data().append_bytes(data, segment.checksum)
-            except OSError as failure:
-                raise self._failed(failure) from failure
+        moved = list(segments)
+        with step("compacting", len(moved), "segments") as tell:
+            for number, segment in enumerate(moved):
+                tell(number)
+                data = self._store._mapped(segment.file).bytes(segment)
+                try:
+                    carried[segment] = self._data().append_bytes(data, segment.checksum)
+                except OSError as failure:
+                    raise self._failed(failure) from failure
         return carried
 
     def owns(self, file: str) -> bool:

@@ -49,8 +49,20 @@ def is_complete(script: str) -> bool:
     >>> is_complete("SELECT 1;  -- done"), is_complete("SELECT ';"), is_complete("SELECT 1")
     (True, False, False)
     """
-    try:
-        tokens = tokenize(script)
-    except IncrementalError:
+    if is_open(script):
         return False
+    tokens = tokenize(script)
     return not tokens or tokens[-1].token_type is TokenType.SEMICOLON
+
+
+def is_open(script: str) -> bool:
+    """Whether a script ends inside of a string, a quoted name or a comment.
+
+    >>> is_open("SELECT 'a"), is_open("SELECT 1 /* and"), is_open("SELECT 'a',")
+    (True, True, False)
+    """
+    try:
+        tokenize(script)
+    except IncrementalError:
+        return True
+    return False

@@ -121,7 +121,7 @@ def test_changed_models_are_replaced_and_others_left_alone(project: Path, server
         server.thrift,
         third,
         ["run"],
-        {"file": days, "old": "'apply'", "new": "'fail', comment='it\\'s new'"},
+        {"file": days, "old": "'apply'", "new": "'fail', meta={'comment': 'it\\'s new'}"},
         ["run", "--select", "best_days"],
         {"file": days, "old": "'fail'", "new": "'continue'"},
         ["run", "--select", "best_days"],
@@ -163,6 +163,7 @@ def test_dbt_by_the_session_method(project: Path, tmp_path: Path) -> None:
     for arguments, expected in (
         (["build"], "PASS=9"),
         (["run"], "unchanged shop.paid_orders"),
+        (["run", "--full-refresh", "--select", "best_days"], "PASS=1"),
     ):
         found = subprocess.run(
             [*command, "--", "--no-use-colors", *arguments],
@@ -175,3 +176,4 @@ def test_dbt_by_the_session_method(project: Path, tmp_path: Path) -> None:
         )
         assert found.returncode == 0, found.stdout + found.stderr
         assert expected in found.stdout
+        assert "Deprecat" not in found.stdout

@@ -74,7 +74,14 @@ def test_rendering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("SELECT * FROM {{ source('raw', 'u') }}", "source('raw', 'u') is declared in no .yml"),
         ("SELECT {{ var('missing') }}", "var('missing') has no value"),
         ("SELECT {{ env_var('SURELY_NOT_SET') }}", "env_var('SURELY_NOT_SET') is not set"),
-        ("SELECT 1\n{% if %}", "(line 2, column 1)"),
+        ("SELECT 1\n{% if %}", "m.sql, line 2): Expected an expression"),
+        ("SELECT 1,\n{{ ref('nobody') }}", "m.sql, line 2): ref('nobody')"),
+        ("", "m.sql): there is no query in its file"),
+        ("-- to do\n", "m.sql): there is no query in its file"),
+        (
+            "{{ config(trigger='manual', schedule='5 minutes') }}SELECT 1",
+            "trigger and schedule are both set",
+        ),
         ("{{ config(materialized='table') }}SELECT 1", "materialized is table"),
         ("{{ config(colour='red') }}SELECT 1", "the setting colour is not known"),
         ("{{ config(on_configuration_change='x') }}SELECT 1", "on_configuration_change is x"),
@@ -85,6 +92,66 @@ def test_what_a_model_may_not_do(tmp_path: Path, text: str, expected: str) -> No
     with pytest.raises(IncrementalError, match="INCR_MODEL") as found:
         load(folder(tmp_path, m=text), "default", {})
     assert expected in str(found.value)
+
+
+def test_settings_may_stand_under_meta(tmp_path: Path) -> None:
+    text = "{{ config(meta={'schedule': '1 hour', 'comment': 'x', 'owner': 'ada'}, comment='y') }}SELECT 1"
+    statement = parse_statement(load(folder(tmp_path, m=text), "s", {}).statements["m"].text)
+    assert isinstance(statement, CreateView)
+    assert statement.trigger.seconds == 3_600
+    assert statement.comment == "x"
+
+
+def test_a_folder_without_models_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ls", str(tmp_path)]) == 1
+    assert "the folder holds no models: no .sql file is in it" in capsys.readouterr().err
+
+
+LOOP = """{# a note
+of two lines #}
+{{ config(comment='made') }}
+SELECT {% for c in ['a', 'b'] -%}
+  {{ c }} AS {{ c }}_1,
+{%- endfor %}
+  rand() AS r
+FROM {{ ref('other') }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "line", "column"),
+    [
+        (LOOP, "rand", 7, 3),
+        (LOOP, "b AS", 5, 3),
+        (LOOP, "_1,b", 5, 21),
+        (LOOP, "default.other", 8, 6),
+        ("\n\nSELECT\n  rand()", "rand", 4, 3),
+        ("{% macro f(x) %}\n  rand({{ x }}){% endmacro %}\nSELECT {{ f(1) }}", "rand", 2, 3),
+    ],
+)
+def test_errors_point_into_the_file(
+    tmp_path: Path, text: str, word: str, line: int, column: int
+) -> None:
+    models = load(folder(tmp_path, m=text, other="SELECT 1 AS a, 2 AS b"), "default", {})
+    rendered = models.rendered["m"]
+    shown = str(rendered.error_at("[X] is wrong\nHINT: Do so.", rendered.query.index(word)))
+    written = text.split("\n")[line - 1]
+    assert shown == (
+        f"[INCR_MODEL] model m ({tmp_path}/m.sql, line {line}, column {column}): [X] is wrong\n"
+        f"{written}\n{' ' * (column - 1)}^\nHINT: Do so."
+    )
+
+
+def test_a_place_that_is_not_certain_is_one_of_the_rendered_text(tmp_path: Path) -> None:
+    # The length of a literal text is other with a mark in it, so that marks cannot tell places.
+    text = "{% set x %}abc{% endset %}\n\nSELECT {{ x | length }},\n  rand()"
+    rendered = load(folder(tmp_path, m=text), "default", {}).rendered["m"]
+    assert rendered.query == "SELECT 3,\n  rand()"
+    shown = str(rendered.error_at("[X] is wrong", rendered.query.index("rand")))
+    assert "m.sql, line 4, column 3 of what it renders to): [X]" in shown
+    assert shown.endswith("\n  rand()\n  ^")
 
 
 def test_cycles_show_their_path(tmp_path: Path) -> None:
@@ -108,8 +175,8 @@ def test_the_graph_as_text_and_picture(tmp_path: Path, capsys: pytest.CaptureFix
     assert graph_svg(load(EXAMPLE, "default", {}), "<&>").count("&lt;&amp;&gt;") == 2
 
 
-def spark_incr(*arguments: str) -> str:
-    found = subprocess.run(
+def called(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "spark_incr", *arguments],
         capture_output=True,
         text=True,
@@ -117,6 +184,10 @@ def spark_incr(*arguments: str) -> str:
         stdin=subprocess.DEVNULL,
         env={**os.environ},
     )
+
+
+def spark_incr(*arguments: str) -> str:
+    found = called(*arguments)
     assert found.returncode == 0, found.stderr
     return found.stdout
 
@@ -126,6 +197,21 @@ def test_the_example_runs(tmp_path: Path) -> None:
     spark_incr("sql", "-e", TABLES, "--state", state)
     planned = spark_incr("dry-run", str(EXAMPLE), "--state", state)
     assert planned.count(": create\nCREATE OR REPLACE INCREMENTAL VIEW default.") == 3
+    # What would be refused is told now: the first model can be made, the one over it cannot.
+    (tmp_path / "refused").mkdir()
+    refused = folder(
+        tmp_path / "refused",
+        early="SELECT id, amount FROM default.orders",
+        late="{{ config(comment='x') }}\n\nSELECT id,\n  rand() AS r FROM {{ ref('early') }}",
+    )
+    found = called("dry-run", str(refused), "--state", state)
+    assert found.returncode == 1
+    assert found.stdout.startswith("-- early: create\n")
+    assert "late.sql, line 4, column 3): [INCR_NONDETERMINISTIC] rand()" in found.stderr
+    assert "\n  rand() AS r FROM {{ ref('early') }}\n  ^\n" in found.stderr
+    explained = spark_incr("explain", str(EXAMPLE), "--state", state)
+    assert "-- revenue_by_country\nr0 := Scan[" in explained
+    assert "Scan[paid_orders" in explained
 
     first = spark_incr("run", str(EXAMPLE), "--state", state)
     assert [line.split() for line in first.splitlines()[2:]] == [
