@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any
@@ -86,18 +86,9 @@ class SparkAnalysis:
             time_zone=self.confs["spark.sql.session.timeZone"],
         )
 
-    @contextmanager
-    def _as_created(self) -> Iterator[None]:
+    def _as_created(self) -> AbstractContextManager[None]:
         """The session with the confs under which the view was created."""
-        now = {key: str(self.spark.conf.get(key)) for key in self.confs}
-        differing = {k: v for k, v in self.confs.items() if now[k] != v}
-        for key, value in differing.items():
-            self.spark.conf.set(key, value)
-        try:
-            yield
-        finally:
-            for key in differing:
-                self.spark.conf.set(key, now[key])
+        return under(self.spark, self.confs)
 
     # Types
 
@@ -368,7 +359,7 @@ class SparkAnalysis:
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:
-    """The confs that matter, as far as this release of Spark has them."""
+    """The confs that a view keeps, as far as this release of Spark has them."""
     set_here = spark.conf.getAll
     older = [k for k in set_here if k.startswith(_OLDER_WAYS) and spark.conf.isModifiable(k)]
     result = {}
@@ -376,6 +367,27 @@ def _settings(spark: SparkSession) -> dict[str, str]:
         with contextlib.suppress(PySparkException), unlogged():
             result[key] = str(spark.conf.get(key))
     return result
+
+
+def meaning(spark: SparkSession) -> dict[str, str]:
+    """All that a session has set and on which the meaning of a query depends."""
+    known = {**_FIXED, _RAW_LITERALS: "false"}
+    read = {key: str(spark.conf.get(key, default)) for key, default in known.items()}
+    return {**_settings(spark), **read}
+
+
+@contextmanager
+def under(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
+    """The session with these confs, for a while."""
+    now = {key: str(spark.conf.get(key)) for key in confs}
+    differing = {key: value for key, value in confs.items() if now[key] != value}
+    for key, value in differing.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in differing:
+            spark.conf.set(key, now[key])
 
 
 def _columns_text(schema: Schema) -> str:

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr.engine import Engine
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
+from spark_incr.serve.analysis import meaning, under
 from spark_incr.serve.catalog_tables import CatalogTables
 from spark_incr.serve.execute import carry_out, frame_of
 from spark_incr.serve.frame_writes import refusal, writing_call
@@ -37,9 +38,6 @@ JVM_GONE = (Py4JError, ConnectionError)
 _QUERY = "spark_incr query"  # the jobs that may be cancelled when the server is to stop
 _GRACE = 5.0  # seconds that queries have when the server is to stop
 _ANSWERED = 0.5  # seconds for clients to take the answer
-
-# A view means what its session says by these; the engine's own session has them while it compiles.
-_MEANING = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")
 
 
 class SharedEngine:
@@ -157,22 +155,10 @@ class SharedEngine:
             self._thread.changes = False
 
     def _carried_out(self, session: Any, heard: Own, text: str) -> Any:
-        with self.engine.paused(), self._meaning(session):
+        """A view means what the session says that creates it; the engine compiles it in its own."""
+        with self.engine.paused(), under(self.spark, meaning(self._session(session))):
             statement = admitted(heard.statement, self._shelf.admit)
             return carry_out(self.engine, self.spark, statement, text)
-
-    @contextmanager
-    def _meaning(self, session: Any) -> Iterator[None]:
-        """The engine's session with what the asking session has set."""
-        asked = {key: str(session.conf().get(key)) for key in _MEANING}
-        own = {key: str(self.spark.conf.get(key)) for key in _MEANING}
-        for key in _MEANING:
-            self.spark.conf.set(key, asked[key])
-        try:
-            yield
-        finally:
-            for key in _MEANING:
-                self.spark.conf.set(key, own[key])
 
     def _session(self, session: Any) -> SparkSession:
         return SparkSession(self.spark.sparkContext, session)

@@ -194,6 +194,19 @@ def test_types_that_no_table_of_spark_may_have(server: Server) -> None:
     run(cursor, "DROP INCREMENTAL VIEW odd")
 
 
+def test_a_view_means_what_its_session_says(server: Server) -> None:
+    cursor, other = server.cursor(), server.cursor()
+    run(cursor, "SET spark.sql.orderByOrdinal = false")
+    create = "CREATE INCREMENTAL VIEW first AS SELECT id FROM orders ORDER BY 1 LIMIT 1"
+    assert "INCR_UNSUPPORTED" in refused(cursor, create)
+    run(other, create)
+    run(other, "CREATE VIEW of_spark AS SELECT * FROM orders")
+    over = "CREATE INCREMENTAL VIEW over AS SELECT count(*) AS n FROM of_spark"
+    assert "INCR_NOT_FOLLOWED" in refused(other, over)
+    run(other, "DROP VIEW of_spark")
+    run(other, "DROP INCREMENTAL VIEW first")
+
+
 def test_who_keeps_a_schedule(server: Server) -> None:
     cursor = server.cursor()
     [[said]] = run(
