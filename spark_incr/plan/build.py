@@ -49,5 +49,5 @@ def _with_ctes(query: exp.Expr, env: Environment) -> Environment:
     ctes = env.ctes
     for cte in clause.expressions:
         recursive = bool(clause.args.get("recursive")) and is_recursive(cte)
-        ctes = {**ctes, folded(cte.alias): Cte(cte, ctes, recursive)}
+        ctes = {**ctes, folded(cte.alias): Cte(cte, ctes, env.outer, recursive)}
     return replace(env, ctes=ctes)

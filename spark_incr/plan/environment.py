@@ -10,7 +10,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.context import Analyzer, Context
-from spark_incr.plan.nodes import Node, Project, columns_in
+from spark_incr.plan.nodes import Node, Project, column, columns_in
 from spark_incr.plan.scope import Names, Scope
 from spark_incr.plan.types import Field, Schema
 
@@ -43,10 +43,11 @@ class Built:
 
 @dataclass(frozen=True)
 class Cte:
-    """A named query, and the CTEs that it may read itself."""
+    """A named query, and what it may read itself: CTEs, and the queries around its clause."""
 
     definition: exp.CTE
     ctes: Mapping[str, Cte]
+    outer: tuple[tuple[Scope, Schema], ...] = ()
     recursive: bool = False
 
 
@@ -59,6 +60,8 @@ class Environment:
     build: Callable[[exp.Expr, Environment], Built]
     outer: tuple[tuple[Scope, Schema], ...] = ()
     ctes: Mapping[str, Cte] = field(default_factory=dict)
+    plans: dict[int, tuple[exp.CTE, Built]] = field(default_factory=dict)
+    """The plans of CTEs that have been read, by the identity of their definitions."""
 
     @property
     def analyzer(self) -> Analyzer:
@@ -87,6 +90,11 @@ class Environment:
         types = self.types(node.schema, [e for _, e in columns])
         schema = tuple(Field(name, t) for (name, _), t in zip(columns, types, strict=True))
         return Project(schema, node, tuple(e for _, e in columns))
+
+    def renamed(self, built: Built) -> Built:
+        """The same rows once more, in columns of their own."""
+        columns = [(self.names.fresh(name), column(name)) for name in built.node.names]
+        return Built(self.project(built.node, columns), built.names)
 
     def named(
         self, node: Node, columns: Sequence[tuple[str, exp.Expr]]

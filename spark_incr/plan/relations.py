@@ -110,11 +110,17 @@ def _table(table: exp.Table, env: Environment) -> Source:
 
 
 def _named_query(cte: Cte, env: Environment) -> Built:
+    """The rows of a CTE; who reads it again reads the same node."""
     definition = cte.definition
+    if id(definition) in env.plans:
+        return env.renamed(env.plans[id(definition)][1])
     if cte.recursive:
-        return build_recursion(cte, env, lambda table, inner: _table(table, inner))
-    built = replace(env, ctes=cte.ctes).query(definition.this)
-    return Built(built.node, column_aliases(definition, built.names))
+        built = build_recursion(cte, env, lambda table, inner: _table(table, inner))
+    else:
+        body = replace(env, ctes=cte.ctes, outer=cte.outer).query(definition.this)
+        built = Built(body.node, column_aliases(definition, body.names))
+    env.plans[id(definition)] = definition, built
+    return built
 
 
 def _join(left: Source, join: exp.Join, env: Environment) -> Source:
