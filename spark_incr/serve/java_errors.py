@@ -57,6 +57,7 @@ def _thrown(
     constructor.setAccessible(True)
     option = jvm.scala.Option.apply
     given = [message, none, option(condition), nothing, contexts, option(sqlstate)]
+    given = given[: constructor.getParameterCount()]  # not every release takes a SQLSTATE
     values = gateway.new_array(jvm.java.lang.Object, len(given))
     for place, value in enumerate(given):
         values[place] = value
