@@ -227,6 +227,7 @@ def _rebuild(
     old = relation.state
     assert isinstance(old, View)
     assert relation.stored is not None
+    old.dataflow.evaluator.start_anew()
     view = View(old.dataflow.plan, relation.schema, old.dataflow.evaluator)
     relation.state = view
     for arrangement in view.arrangements.values():

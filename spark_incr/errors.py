@@ -151,6 +151,11 @@ CONDITIONS: dict[str, Condition] = {
         "view {name} has failed and shows version {version}: {failure}",
         "Mend the cause, then REFRESH INCREMENTAL VIEW, or REFRESH ... FULL.",
     ),
+    "INCR_FUNCTION_CHANGED": Condition(
+        "55000",
+        "the function {name} is not the one that the view was computed with",
+        "REFRESH INCREMENTAL VIEW ... FULL computes the view anew, with the function as it is now.",
+    ),
     "INCR_VIEW_DAMAGED": Condition(
         "XX001",
         "the stored state of {name} is damaged: {what}",

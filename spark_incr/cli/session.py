@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_incr.cli.interrupts import heard_at_once
 from spark_incr.progress import show_progress
 from spark_incr.runtime.steps import listen
 from spark_incr.serve.questions import silence_spark
@@ -67,7 +68,8 @@ def session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSessi
     spark = spark_incr.session(state=state, builder=builder)
     tell_progress(spark_incr.engine(spark))
     try:
-        yield spark
+        with heard_at_once():
+            yield spark
     finally:
         spark.stop()
 

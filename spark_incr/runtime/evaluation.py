@@ -28,6 +28,9 @@ class Evaluator(Protocol):
 
     settings: Settings
 
+    def start_anew(self) -> None:
+        """From here on everything is computed anew: functions of users may be others than before."""
+
     def known_types(
         self, schema: Schema, expressions: Sequence[exp.Expr]
     ) -> list[T.DataType | None]:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from spark_incr.plan.types import Field, Schema, arrow_type, is_padded, type_tex
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
+from spark_incr.serve.session_functions import Call, SessionFunctions
 from spark_incr.sql.dialect import print_sql, quoted
 
 # What a query means depends on these; a view keeps those of its creation, and whatever else the
@@ -81,6 +81,8 @@ class SparkAnalysis:
         self._counted = counted
         self.memory: dict[str, str] = dict(memory or {})
         self.confs = dict(confs or _settings(spark))
+        self._functions = SessionFunctions(spark)
+        self._calls: set[Call] = set()
         self.settings = Settings(
             ansi=self.confs["spark.sql.ansi.enabled"] == "true",
             time_zone=self.confs["spark.sql.session.timeZone"],
@@ -203,39 +205,13 @@ class SparkAnalysis:
     def session_function(self, name: str, arguments: int) -> SessionFunction | None:
         question = f"FUNCTION {name} OF {arguments}"
         if question not in self.memory:
-            found = self._session_function(name, arguments)
+            found = self._functions.find((name, arguments))
             self.memory[question] = "" if found is None else json.dumps(asdict(found))
         answer = self.memory[question]
-        return SessionFunction(**json.loads(answer)) if answer else None
-
-    def _session_function(self, name: str, arguments: int) -> SessionFunction | None:
-        if name not in self._user_functions:
+        if not answer:
             return None
-        call = f"{quoted(name)}({', '.join(['NULL'] * arguments)})"
-        plan = self._analyzed(f"SELECT {call} AS c")
-        aggregates = plan is None or "Aggregate" in plan.nodeName()
-        if plan is None:
-            plan = self._analyzed(f"SELECT {call} OVER () AS c")
-        if plan is None:
-            return None
-        leaves = [
-            plan.collectLeaves().apply(i).nodeName() for i in range(plan.collectLeaves().size())
-        ]
-        reads = leaves != ["OneRowRelation"] or not plan.subqueriesAll().isEmpty()
-        return SessionFunction(aggregates, bool(plan.deterministic()), reads)
-
-    @cached_property
-    def _user_functions(self) -> frozenset[str]:
-        rows = self.spark.sql("SHOW USER FUNCTIONS").collect()
-        return frozenset(str(row[0]).split(".")[-1].lower() for row in rows)
-
-    def _analyzed(self, text: str) -> Any:
-        try:
-            with unlogged():
-                frame: Any = self.spark.sql(text)
-        except PySparkException:
-            return None
-        return frame._jdf.queryExecution().analyzed()
+        self._calls.add((name, arguments))
+        return SessionFunction(**json.loads(answer))
 
     # Queries
 
@@ -306,6 +282,9 @@ class SparkAnalysis:
 
     # Values
 
+    def start_anew(self) -> None:
+        self._functions.forget()
+
     def run(self, query: str) -> pa.Table:
         with self._as_created():
             return computed(self.spark.sql(query))
@@ -321,6 +300,7 @@ class SparkAnalysis:
     def query_rows(
         self, query: str, relations: Mapping[str, pa.Table], schema: pa.Schema
     ) -> pa.Table:
+        self._functions.check(self._calls)
         frames = {name: self._frame(rows) for name, rows in relations.items()}
         with self._as_created(), self._named(frames):
             result = computed(self.spark.sql(query))
@@ -350,6 +330,7 @@ class SparkAnalysis:
     ) -> list[pa.Array]:
         if rows.num_rows == 0:
             return [pa.array([], arrow_type(t)) for t in types]
+        self._functions.check(self._calls)
         index = "__incr_row"
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]

@@ -185,3 +185,29 @@ def test_a_view_of_spark_over_a_relation_is_not_read_once(
     assert raised.position == Position(2, 27)
     session.sql("CREATE TEMPORARY VIEW own AS SELECT t.k FROM static AS t")
     session.sql("CREATE INCREMENTAL VIEW v AS SELECT count(*) AS n FROM own")
+
+
+def test_a_function_that_changes_is_noticed(session: SparkSession) -> None:
+    def plus(value: int) -> int:
+        return value + 1
+
+    session.udf.register("moved", plus, "int")
+    session.sql("CREATE TEMPORARY FUNCTION twice(k INT) RETURNS INT RETURN k * 2")
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.sql("CREATE INCREMENTAL VIEW by_python AS SELECT moved(k) AS m FROM t")
+    session.sql("CREATE INCREMENTAL VIEW by_sql AS SELECT twice(k) AS m FROM t")
+    session.sql("INSERT INTO t VALUES (1)")
+    session.udf.register("moved", plus, "int")
+    session.sql("INSERT INTO t VALUES (2)")
+    assert rows(session, "SELECT * FROM by_python") == [(2,), (3,)]
+    session.udf.register("moved", lambda value: value - 1, "int")
+    session.sql("CREATE OR REPLACE TEMPORARY FUNCTION twice(k INT) RETURNS INT RETURN k * 3")
+    with pytest.warns(RuntimeWarning, match="the function (moved|twice) is not the one"):
+        session.sql("INSERT INTO t VALUES (3)")
+    assert rows(session, "SELECT * FROM by_python") == [(2,), (3,)]
+    assert rows(session, "SELECT * FROM by_sql") == [(2,), (4,)]
+    session.sql("REFRESH INCREMENTAL VIEW by_python FULL")
+    session.sql("REFRESH INCREMENTAL VIEW by_sql FULL")
+    session.sql("INSERT INTO t VALUES (4)")
+    assert rows(session, "SELECT * FROM by_python") == [(0,), (1,), (2,), (3,)]
+    assert rows(session, "SELECT * FROM by_sql") == [(3,), (6,), (9,), (12,)]

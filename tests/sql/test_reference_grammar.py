@@ -113,11 +113,12 @@ def _parts(value: object) -> Iterator[object]:
 
 
 def test_every_statement_is_in_the_reference() -> None:
+    """All that has a grammar here: SHOW TBLPROPERTIES has that of Spark."""
     made: set[object] = set()
     for statement in grammar():
         for text in texts(statement):
             made.update(_parts(parse_statement(_whole(text))))
-    expected: set[object] = {*typing.get_args(statements.Statement)}
+    expected: set[object] = {*typing.get_args(statements.Statement)} - {statements.ShowProperties}
     expected |= set(typing.get_args(statements.Action)) - REFUSED
     for choice in (
         *(statements.Kind, statements.Policy, statements.TriggerKind, statements.Unit),

@@ -1,0 +1,108 @@
+"""Functions that users register: what a plan must know of one, and whether it is still the same.
+
+A batch is evaluated alone. Were a function another one than that which the rows before went
+through, the view would be what neither of them gives; so the change of a function is an error until
+the view is computed anew. A function that is registered again as it was is no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_incr.errors import error
+from spark_incr.plan.context import SessionFunction
+from spark_incr.serve.questions import unlogged
+from spark_incr.sql.dialect import quoted
+
+Call = tuple[str, int]
+"""The name of a function and the number of its arguments."""
+
+
+class SessionFunctions:
+    """The functions of one session, as one view has met them."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._met: dict[Call, str] = {}
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        rows = self._spark.sql("SHOW USER FUNCTIONS").collect()
+        return frozenset(str(row[0]).split(".")[-1].lower() for row in rows)
+
+    def find(self, call: Call) -> SessionFunction | None:
+        """What a call means if it is of a user's function."""
+        if call[0] not in self._names:
+            return None
+        plan, aggregates = self._plan(call)
+        if plan is None:
+            return None
+        leaves = [leaf.nodeName() for leaf in _items(plan.collectLeaves())]
+        reads = leaves != ["OneRowRelation"] or not plan.subqueriesAll().isEmpty()
+        return SessionFunction(aggregates, bool(plan.deterministic()), reads)
+
+    def check(self, calls: Iterable[Call]) -> None:
+        """Refuse to go on with a function that is not the one that was met first."""
+        for call in calls:
+            content = self._content(call)
+            if self._met.setdefault(call, content) != content:
+                raise error("INCR_FUNCTION_CHANGED", name=call[0])
+
+    def forget(self) -> None:
+        """Let all be computed anew, with the functions as they are now."""
+        self._met.clear()
+
+    def _plan(self, call: Call) -> tuple[Any, bool]:
+        """The plan of a call over nothing, and whether the function aggregates."""
+        name, arguments = call
+        text = f"{quoted(name)}({', '.join(['NULL'] * arguments)})"
+        plan = self._analyzed(f"SELECT {text} AS c")
+        if plan is not None:
+            return plan, "Aggregate" in plan.nodeName()
+        return self._analyzed(f"SELECT {text} OVER () AS c"), True
+
+    def _analyzed(self, text: str) -> Any:
+        try:
+            with unlogged():
+                frame: Any = self._spark.sql(text)
+        except PySparkException:
+            return None
+        return frame._jdf.queryExecution().analyzed()
+
+    def _content(self, call: Call) -> str:
+        """What the function does, as far as it can be told."""
+        plan, _ = self._plan(call)
+        if plan is None:
+            return ""
+        made_of = []
+        for expression in _walk(plan):
+            kind = str(expression.getClass().getSimpleName())
+            if kind.startswith("PythonUD"):
+                made_of.append(f"{kind} {expression.func().command().hashCode()}")
+            elif kind == "ScalaUDF":
+                made_of.append(str(expression.function().getClass().getName()))
+        return "\n".join(made_of) or str(plan.canonicalized().hashCode())
+
+
+def _walk(plan: Any) -> Iterator[Any]:
+    """All expressions of a plan."""
+    open_ = [e for node in _nodes(plan) for e in _items(node.expressions())]
+    while open_:
+        expression = open_.pop()
+        yield expression
+        open_ += _items(expression.children())
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in _items(plan.children()):
+        yield from _nodes(child)
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(i) for i in range(sequence.size())]
