@@ -117,12 +117,12 @@ class Terminal:
 
     def read_until(self, mark: str) -> str:
         """What is printed up to and with the mark."""
-        seen, deadline = "", time.monotonic() + 300
-        while mark not in seen:
+        seen, deadline = b"", time.monotonic() + 300
+        while mark.encode() not in seen:
             ready, _, _ = select.select([self.master], [], [], deadline - time.monotonic())
             assert ready, f"waited for {mark!r}, saw {seen!r}"
-            seen += os.read(self.master, 65_536).decode()
-        return seen.replace("\r\n", "\n")
+            seen += os.read(self.master, 65_536)
+        return seen.decode().replace("\r\n", "\n")
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
