@@ -32,6 +32,7 @@ from spark_incr.runtime.columns import (
     from_values,
     is_fixed,
     single,
+    taken,
     validity,
     values,
 )
@@ -188,7 +189,7 @@ class Snapshot:
             probe = order[probe]
         run = np.repeat(np.arange(len(found)), [len(rows) for _, rows in found])
         located = Located(probe, run, np.concatenate([rows for _, rows in found]))
-        stored, asked = self.gather(located, names), [key.take(probe) for key in keys]
+        stored, asked = self.gather(located, names), [taken(key, probe) for key in keys]
         same = equal_columns(stored, asked, len(probe))
         return located if same.all() else Located(probe[same], run[same], located.row[same])
 
@@ -217,7 +218,7 @@ class Snapshot:
         ]
         if not parts:
             return [pa.array([], self.layout.schema.field(name).type) for name in names]
-        columns = [[single(rows.column(name)).take(at) for rows, at in parts] for name in names]
+        columns = [[taken(single(rows.column(name)), at) for rows, at in parts] for name in names]
         return [taken[0] if len(taken) == 1 else pa.concat_arrays(taken) for taken in columns]
 
     def aligned(self, located: Located, names: Sequence[str], length: int) -> list[pa.Array]:

@@ -18,7 +18,7 @@ from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.bag import add_arranged
 from spark_incr.runtime.changes import WEIGHT, weights, with_weights
-from spark_incr.runtime.columns import Ints, arrays, from_values, single, values
+from spark_incr.runtime.columns import Ints, arrays, from_values, single, taken, values
 from spark_incr.runtime.keys import group_rows
 from spark_incr.runtime.operators.accumulate import homomorphism, spread
 from spark_incr.runtime.operators.aggregate import AggregateOperator
@@ -93,7 +93,7 @@ class FoldedJoinOperator:
         self._merge(states)
         snapshot = self._state.snapshot()
         located = snapshot.find_lineage(arrays(rows, self._rows.lineage), rows.num_rows)
-        own = [c.take(located.probe) for c in arrays(rows, self._own)]
+        own = [taken(c, located.probe) for c in arrays(rows, self._own)]
         states = snapshot.gather(located, [*self._others, *self._physical])
         return self._pairs(own, states, weights(rows)[located.probe])
 
@@ -103,7 +103,7 @@ class FoldedJoinOperator:
         located = snapshot.find_lineage(arrays(states, self._lineage), states.num_rows)
         *own, weight = snapshot.gather(located, [*self._own, WEIGHT])
         columns = arrays(states, [*self._others, *self._physical])
-        return self._pairs(own, [c.take(located.probe) for c in columns], values(weight))
+        return self._pairs(own, [taken(c, located.probe) for c in columns], values(weight))
 
     def _pairs(self, own: list[pa.Array], states: list[pa.Array], weight: Ints) -> pa.Table:
         names = [*self._own, *self._others, *self._physical]
