@@ -45,9 +45,10 @@ class Output:
 
     def of_run(self, run: Run) -> pa.Table:
         """What the rows of a run stand for, the dead ones too; each run is asked once."""
-        if run.read is None or run.read[0] is not self.answer:
-            run.read = (self.answer, self.answer(run.rows.select(self.columns)))
-        return run.read[1]
+        read = run.read
+        if read is None or read[0] is not self.answer:
+            read = run.read = (self.answer, self.answer(run.rows.select(self.columns)))
+        return read[1]
 
     def contents(self) -> Contents:
         return Contents(self, self.arrangement.snapshot())

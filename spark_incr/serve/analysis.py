@@ -32,6 +32,7 @@ from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions
+from spark_incr.serve.spark_plans import items
 from spark_incr.sql.dialect import print_sql, quoted
 
 # What a query means depends on these; a view keeps those of its creation, and whatever else the
@@ -249,10 +250,10 @@ class SparkAnalysis:
         texts = [_LOOP.sub(r"\1", plan.canonicalized().toString()) for plan in (one, two)]
         if texts[0] != texts[1] or "UnionLoop" not in texts[0]:
             return False
-        leaves = [plan.collectLeaves() for plan in (one, two)]
-        pairs = [[each.apply(i) for each in leaves] for i in range(leaves[0].size())]
+        leaves = [items(plan.collectLeaves()) for plan in (one, two)]
         return all(
-            a.nodeName() == b.nodeName() == "UnionLoopRef" or a.sameResult(b) for a, b in pairs
+            a.nodeName() == b.nodeName() == "UnionLoopRef" or a.sameResult(b)
+            for a, b in zip(*leaves, strict=True)
         )
 
     def _simplified(self, frame: DataFrame) -> Any:

@@ -7,7 +7,7 @@ the view is computed anew. A function that is registered again as it was is no c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from spark_incr.errors import error
 from spark_incr.plan.context import SessionFunction
 from spark_incr.serve.questions import unlogged
+from spark_incr.serve.spark_plans import expressions, items
 from spark_incr.sql.dialect import quoted
 
 Call = tuple[str, int]
@@ -42,7 +43,7 @@ class SessionFunctions:
         plan, aggregates = self._plan(call)
         if plan is None:
             return None
-        leaves = [leaf.nodeName() for leaf in _items(plan.collectLeaves())]
+        leaves = [leaf.nodeName() for leaf in items(plan.collectLeaves())]
         reads = leaves != ["OneRowRelation"] or not plan.subqueriesAll().isEmpty()
         return SessionFunction(aggregates, bool(plan.deterministic()), reads)
 
@@ -80,29 +81,10 @@ class SessionFunctions:
         if plan is None:
             return ""
         made_of = []
-        for expression in _walk(plan):
+        for expression in expressions(plan):
             kind = str(expression.getClass().getSimpleName())
             if kind.startswith("PythonUD"):
                 made_of.append(f"{kind} {expression.func().command().hashCode()}")
             elif kind == "ScalaUDF":
                 made_of.append(str(expression.function().getClass().getName()))
         return "\n".join(made_of) or str(plan.canonicalized().hashCode())
-
-
-def _walk(plan: Any) -> Iterator[Any]:
-    """All expressions of a plan."""
-    open_ = [e for node in _nodes(plan) for e in _items(node.expressions())]
-    while open_:
-        expression = open_.pop()
-        yield expression
-        open_ += _items(expression.children())
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    for child in _items(plan.children()):
-        yield from _nodes(child)
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(i) for i in range(sequence.size())]

@@ -22,6 +22,7 @@ from spark_incr.runtime.changes import inserted
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import hash_columns
 from spark_incr.serve.questions import unlogged
+from spark_incr.serve.spark_plans import items, nodes
 from spark_incr.sql.dialect import quoted
 from spark_incr.sql.names import join_name, quote_name
 
@@ -40,21 +41,11 @@ def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
 def names_below(spark: SparkSession, parts: tuple[str, ...]) -> Iterator[str]:
     """The tables and views that a table or view of Spark reads, itself included."""
     frame = spark.table(".".join(quoted(part) for part in parts))
-    for node in _walk(frame._jdf.queryExecution().analyzed()):
+    for node in nodes(frame._jdf.queryExecution().analyzed()):
         if node.nodeName() == "View":
-            yield join_name(tuple(_items(node.desc().identifier().nameParts())))
+            yield join_name(tuple(items(node.desc().identifier().nameParts())))
         elif node.nodeName() == "SubqueryAlias" and not node.identifier().qualifier().isEmpty():
-            yield join_name((*_items(node.identifier().qualifier()), node.identifier().name()))
-
-
-def _walk(plan: Any) -> Iterator[Any]:
-    yield plan
-    for inner in (*_items(plan.children()), *_items(plan.subqueries())):
-        yield from _walk(inner)
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(i) for i in range(sequence.size())]
+            yield join_name((*items(node.identifier().qualifier()), node.identifier().name()))
 
 
 def read_static(spark: SparkSession, name: str) -> pa.Table:
@@ -86,8 +77,8 @@ def _rows(frame: DataFrame) -> pa.Table:
 
 def _files(spark: SparkSession, frame: DataFrame) -> list[str]:
     """Name, size and time of every file, if the table reads nothing but files."""
-    leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
-    if not all("Relation " in leaves.apply(i).toString() for i in range(leaves.size())):
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    if not all("Relation " in leaf.toString() for leaf in items(plan.collectLeaves())):
         return []
     jvm: Any = spark._jvm
     conf: Any = spark._jsparkSession.sessionState().newHadoopConf()
