@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from spark_incr.runtime.columns import (
     arrays,
     from_values,
     is_fixed,
+    rows_taken,
     single,
     taken,
     validity,
@@ -49,6 +51,8 @@ _REST_MASK = np.uint64((1 << 24) - 1)
 # into one of the next. Runs of the lowest level are cheap to merge and are merged at once.
 _FANOUT = 4
 _LOWEST = 1024
+# Where buckets hold more rows than this for each that is wanted, a binary search is faster.
+_CROWDED = 6
 
 KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
 
@@ -109,6 +113,37 @@ class Run:
         self.died[positions] = _FOREVER
         self.dead -= len(positions)
 
+    @cached_property
+    def _buckets(self) -> tuple[np.uint64, npt.NDArray[np.int32]]:
+        """By how many bits a hash is shifted to its bucket, and the row where each bucket begins.
+
+        Hashes are spread evenly, so that a bucket holds about one row.
+        """
+        bits = max(len(self.hashes).bit_length(), 1)
+        shift = np.uint64(64 - bits)
+        begins = np.zeros((1 << bits) + 1, dtype=np.int32)
+        np.cumsum(
+            np.bincount((self.hashes >> shift).view(np.int64), minlength=1 << bits), out=begins[1:]
+        )
+        return shift, begins
+
+    def with_hashes(self, wanted: Hashes) -> tuple[Ints, Ints]:
+        """The rows that have a wanted hash: which one of them, and the row."""
+        shift, begins = self._buckets
+        bucket = (wanted >> shift).view(np.int64)
+        first = begins[bucket].astype(np.int64)
+        counts = begins[bucket + 1] - first
+        if counts.sum() > _CROWDED * len(wanted):
+            return self.within(wanted, wanted)
+        probes, rows = _spread(first, counts)
+        same = self.hashes[rows] == wanted[probes]
+        return probes[same], rows[same]
+
+    def within(self, low: Hashes, high: Hashes) -> tuple[Ints, Ints]:
+        """The rows whose hash is in a range from `low` to `high`: which range, and the row."""
+        first = np.searchsorted(self.hashes, low, "left")
+        return _spread(first, np.searchsorted(self.hashes, high, "right") - first)
+
     def only_live(self, rows: pa.Table, version: int) -> pa.Table:
         """Of a table that has a row for each of the run, those that are there at the version."""
         mask = self.alive(version)
@@ -156,18 +191,7 @@ class Snapshot:
 
     def _candidates(self, run: Run, low: Hashes, high: Hashes | None) -> tuple[Ints, Ints]:
         """Live rows whose hash is that of a probe, or in its range; `low` is ascending."""
-        first = np.searchsorted(run.hashes, low, "left")
-        if high is None:
-            counts = _equal_run_lengths(run.hashes, first, low)
-        else:
-            counts = np.searchsorted(run.hashes, high, "right") - first
-        if counts.max(initial=0) <= 1:
-            probes = np.flatnonzero(counts)
-            rows = first[probes]
-        else:
-            probes = np.repeat(np.arange(len(low)), counts)
-            ends = np.cumsum(counts)
-            rows = np.arange(len(probes)) + np.repeat(first - (ends - counts), counts)
+        probes, rows = run.with_hashes(low) if high is None else run.within(low, high)
         if run.died is not None and len(rows):
             keep = run.died[rows] > self.version
             if not keep.all():
@@ -219,7 +243,7 @@ class Snapshot:
         if not parts:
             return [pa.array([], self.layout.schema.field(name).type) for name in names]
         columns = [[taken(single(rows.column(name)), at) for rows, at in parts] for name in names]
-        return [taken[0] if len(taken) == 1 else pa.concat_arrays(taken) for taken in columns]
+        return [part[0] if len(part) == 1 else pa.concat_arrays(part) for part in columns]
 
     def aligned(self, located: Located, names: Sequence[str], length: int) -> list[pa.Array]:
         """The named columns of located rows, one per probe; NULL where a probe found nothing."""
@@ -251,17 +275,11 @@ def _first_to_merge(runs: Sequence[Run]) -> int:
     return first if last - first + 1 >= (_FANOUT if level else 2) else last
 
 
-def _equal_run_lengths(hashes: Hashes, first: Ints, wanted: Hashes) -> Ints:
-    """How many hashes from each first place on are the wanted one; seldom more than one."""
-    counts = np.zeros(len(first), dtype=np.int64)
-    open_ = np.arange(len(first))
-    while len(open_):
-        at = first[open_] + counts[open_]
-        inside = at < len(hashes)
-        open_, at = open_[inside], at[inside]
-        open_ = open_[hashes[at] == wanted[open_]]
-        counts[open_] += 1
-    return counts
+def _spread(first: Ints, counts: Ints) -> tuple[Ints, Ints]:
+    """Ranges, each by its first number and its length, as the number of the range and the numbers."""
+    ranges = np.repeat(np.arange(len(first)), counts)
+    begins = np.cumsum(counts) - counts
+    return ranges, np.arange(len(ranges)) + (first - begins)[ranges]
 
 
 def scatter(column: pa.Array, positions: Ints, length: int) -> pa.Array:
@@ -336,7 +354,7 @@ class Arrangement:
             )
         if not (hashes[1:] >= hashes[:-1]).all():
             order = sorted_order(hashes)
-            rows, hashes = rows.take(order), hashes[order]
+            rows, hashes = rows_taken(rows, order), hashes[order]
         self._push(Run(self._take_number(), rows.combine_chunks(), hashes, kills))
 
     def _take_number(self) -> int:
@@ -389,7 +407,7 @@ def _taken(rows: pa.Table, order: Ints) -> pa.Table:
     with step("merging", len(order), "rows") as tell:
         for number, column in enumerate(rows.columns):
             tell(len(order) * number // rows.num_columns)
-            columns.append(column.take(order))
+            columns.append(taken(single(column), order))
     return pa.table(columns, schema=rows.schema)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from spark_incr.runtime.arrangement import NOWHERE, Arrangement, Layout, Located
 from spark_incr.runtime.changes import WEIGHT, add, reweighted, weights
-from spark_incr.runtime.columns import Bools, Hashes, Ints, arrays, values
+from spark_incr.runtime.columns import Bools, Hashes, Ints, arrays, rows_taken, values
 from spark_incr.runtime.keys import group_rows, sorted_order
 
 
@@ -54,7 +54,7 @@ def merge_bag(bag: Arrangement, changes: pa.Table) -> Weights:
         rows = changes if not len(located.probe) else reweighted(changes, after)
         bag.replace(located, rows, hashes)
     else:
-        bag.replace(located, reweighted(changes, after).take(kept), hashes[kept])
+        bag.replace(located, rows_taken(reweighted(changes, after), kept), hashes[kept])
     return Weights(before, after)
 
 
@@ -70,7 +70,7 @@ class Arranged:
         if chosen.all():
             return self
         at = np.flatnonzero(chosen)
-        return Arranged(self.rows.take(at), self.hashes[at])
+        return Arranged(rows_taken(self.rows, at), self.hashes[at])
 
 
 def arrange(layout: Layout, changes: pa.Table) -> Arranged:
@@ -80,11 +80,11 @@ def arrange(layout: Layout, changes: pa.Table) -> Arranged:
     weight = weights(changes)
     if (weight >= 0).all():
         order = sorted_order(hashes)
-        return Arranged(changes.take(order), hashes[order])
+        return Arranged(rows_taken(changes, order), hashes[order])
     groups = group_rows(arrays(changes, layout.identity), changes.num_rows, hashes)
     total = groups.total(weight)
     kept = np.flatnonzero(total)
-    rows = reweighted(changes.take(groups.first[kept]), total[kept])
+    rows = reweighted(rows_taken(changes, groups.first[kept]), total[kept])
     return Arranged(rows, groups.hashes[kept])
 
 

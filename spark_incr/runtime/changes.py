@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_incr.errors import error
-from spark_incr.runtime.columns import Ints, int64_column, single, values
+from spark_incr.runtime.columns import Ints, int64_column, rows_taken, single, values
 from spark_incr.runtime.keys import group_rows
 
 WEIGHT = "__incr_w"
@@ -79,7 +79,7 @@ def consolidate(changes: pa.Table) -> pa.Table:
     groups = group_rows(columns, changes.num_rows)
     total = groups.total(weights(changes))
     keep = np.flatnonzero(total)
-    return reweighted(changes.take(groups.first[keep]), total[keep])
+    return reweighted(rows_taken(changes, groups.first[keep]), total[keep])
 
 
 def repeated(changes: pa.Table) -> pa.Table:

@@ -17,6 +17,20 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Hashes = npt.NDArray[np.uint64]
 
+_FLOATS = (pa.float16(), pa.float32(), pa.float64())
+_WHOLE = (
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+    *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us")),
+    *(pa.timestamp("us"), pa.duration("us")),
+)
+_STORAGE: dict[int, np.dtype[Any]] = {
+    pa.decimal128(38).id: np.dtype([("low", np.uint64), ("high", np.int64)]),
+    **{kind.id: np.dtype(f"f{kind.byte_width}") for kind in _FLOATS},
+    **{kind.id: np.dtype(f"i{kind.byte_width}") for kind in _WHOLE},
+}
+"""How numpy sees the values of a type, by the number that Arrow gives the type."""
+
 
 def single(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """The column as one array."""
@@ -30,26 +44,9 @@ def arrays(table: pa.Table, names: Sequence[str]) -> list[pa.Array]:
     return [single(table.column(name)) for name in names]
 
 
-def _storage(arrow_type: pa.DataType) -> np.dtype[Any] | None:
-    if pa.types.is_decimal128(arrow_type):
-        return np.dtype([("low", np.uint64), ("high", np.int64)])
-    if pa.types.is_floating(arrow_type):
-        return np.dtype(f"f{arrow_type.bit_width // 8}")
-    if pa.types.is_integer(arrow_type) or (
-        pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type)
-    ):
-        return np.dtype(f"i{arrow_type.bit_width // 8}")
-    return None
-
-
 def is_fixed(arrow_type: pa.DataType) -> bool:
     """Whether `values` can view a column of the type."""
-    return pa.types.is_boolean(arrow_type) or _storage(arrow_type) is not None
-
-
-def is_number(arrow_type: pa.DataType) -> bool:
-    """Whether a value is one number of numpy's."""
-    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
+    return arrow_type.id in _STORAGE or pa.types.is_boolean(arrow_type)
 
 
 def validity(array: pa.Array) -> Bools | None:
@@ -58,7 +55,12 @@ def validity(array: pa.Array) -> Bools | None:
         return None
     if pa.types.is_null(array.type):
         return np.zeros(len(array), dtype=np.bool_)
-    bitmap = np.frombuffer(array.buffers()[0], dtype=np.uint8)
+    return _bits(array, 0)
+
+
+def _bits(array: pa.Array, place: int) -> Bools:
+    """One bit per value of an array, in the buffer at a place."""
+    bitmap = np.frombuffer(array.buffers()[place], dtype=np.uint8)
     start = array.offset
     first, last = start // 8, (start + len(array) + 7) // 8
     bits = np.unpackbits(bitmap[first:last], bitorder="little")
@@ -67,23 +69,15 @@ def validity(array: pa.Array) -> Bools | None:
 
 def values(array: pa.Array) -> npt.NDArray[Any]:
     """The values of a fixed-width column; whatever the buffer holds where one is absent."""
-    if pa.types.is_boolean(array.type):
-        if len(array) == 0:
-            return np.zeros(0, dtype=np.bool_)
-        bitmap = np.frombuffer(array.buffers()[1], dtype=np.uint8)
-        start = array.offset
-        first, last = start // 8, (start + len(array) + 7) // 8
-        return np.unpackbits(bitmap[first:last], bitorder="little")[start - first * 8 :][
-            : len(array)
-        ].view(np.bool_)
-    storage = _storage(array.type)
-    assert storage is not None, array.type
+    length = len(array)
+    storage = _STORAGE.get(array.type.id)
+    if storage is None:
+        assert pa.types.is_boolean(array.type), array.type
+        return _bits(array, 1) if length else np.zeros(0, dtype=np.bool_)
     buffer = array.buffers()[1]
-    if buffer is None or len(array) == 0:
-        return np.zeros(len(array), dtype=storage)
-    return np.frombuffer(
-        buffer, dtype=storage, count=len(array), offset=array.offset * storage.itemsize
-    )
+    if buffer is None or length == 0:
+        return np.zeros(length, dtype=storage)
+    return np.frombuffer(buffer, storage, length, array.offset * storage.itemsize)
 
 
 def from_values(data: npt.NDArray[Any], valid: Bools | None, arrow_type: pa.DataType) -> pa.Array:
@@ -91,20 +85,28 @@ def from_values(data: npt.NDArray[Any], valid: Bools | None, arrow_type: pa.Data
     bitmap = None
     if valid is not None and not valid.all():
         bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
-    if pa.types.is_boolean(arrow_type):
+    storage = _STORAGE.get(arrow_type.id)
+    if storage is None:
+        assert pa.types.is_boolean(arrow_type), arrow_type
         body = np.packbits(data.astype(np.bool_), bitorder="little")
     else:
-        storage = _storage(arrow_type)
-        assert storage is not None, arrow_type
         body = np.ascontiguousarray(data, dtype=storage)
     return pa.Array.from_buffers(arrow_type, len(data), [bitmap, pa.py_buffer(body)])
 
 
 def taken(array: pa.Array, rows: Ints) -> pa.Array:
-    """The values of some rows; numpy is faster where they are numbers and none is absent."""
-    if array.null_count or not is_number(array.type):
+    """The values of some rows; numpy is faster where their width is fixed and none is absent."""
+    if array.null_count or array.type.id not in _STORAGE:
         return array.take(rows)
-    return from_values(np.take(values(array), rows), None, array.type)
+    return from_values(values(array).take(rows), None, array.type)
+
+
+def rows_taken(table: pa.Table, rows: Ints) -> pa.Table:
+    """Some rows of a table."""
+    if not table.num_columns:
+        return table.take(rows)
+    columns = [taken(single(column), rows) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def int64_column(data: npt.NDArray[Any]) -> pa.Array:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -130,10 +131,10 @@ def hash_columns(columns: Sequence[pa.Array], length: int) -> Hashes:
     return _combine([_hash_array(c) for c in columns], length) & HASH_MASK
 
 
-def _equal_lists(left: pa.Array, right: pa.Array, both: Bools) -> Bools:
+def _equal_lists(left: pa.Array, right: pa.Array) -> Bools:
     left_offsets, right_offsets = list_offsets(left), list_offsets(right)
     lengths = np.diff(left_offsets)
-    result: Bools = both & (lengths == np.diff(right_offsets))
+    result: Bools = lengths == np.diff(right_offsets)
     rows = np.flatnonzero(result)
     counts = lengths[rows]
     total = int(counts.sum())
@@ -149,39 +150,41 @@ def _equal_lists(left: pa.Array, right: pa.Array, both: Bools) -> Bools:
 
 
 def _equal_arrays(left: pa.Array, right: pa.Array) -> Bools:
-    left_valid, right_valid = validity(left), validity(right)
-    here = np.ones(len(left), dtype=np.bool_) if left_valid is None else left_valid
-    there = np.ones(len(left), dtype=np.bool_) if right_valid is None else right_valid
-    both = here & there
+    same = _equal_values(left, right)
+    here, there = validity(left), validity(right)
+    if here is None:
+        return same if there is None else same & there
+    return same & here if there is None else np.where(here & there, same, here == there)
+
+
+def _equal_values(left: pa.Array, right: pa.Array) -> Bools:
+    """Row by row, whether two values are the same where both are present."""
     kind = left.type
     same: Bools
-    if pa.types.is_null(kind):
-        return np.ones(len(left), dtype=np.bool_)
-    if pa.types.is_floating(kind):
+    if pa.types.is_null(kind) or not len(left):
+        same = np.ones(len(left), dtype=np.bool_)
+    elif pa.types.is_floating(kind):
         a, b = values(left), values(right)
         bits = np.uint32 if a.itemsize == 4 else np.uint64
         same = (a.view(bits) == b.view(bits)) | (np.isnan(a) & np.isnan(b))
     elif is_fixed(kind):
         same = values(left) == values(right)
     elif pa.types.is_list(kind) or pa.types.is_map(kind):
-        same = _equal_lists(left, right, both) if len(left) else both
+        same = _equal_lists(left, right)
     elif pa.types.is_struct(kind):
+        fields = range(kind.num_fields)
         same = equal_columns(
-            [left.field(i) for i in range(kind.num_fields)],
-            [right.field(i) for i in range(kind.num_fields)],
-            len(left),
+            [left.field(i) for i in fields], [right.field(i) for i in fields], len(left)
         )
     else:
         same = values(pc.fill_null(pc.equal(left, right), False))
-    return (both & same) | (~here & ~there)
+    return same
 
 
 def equal_columns(left: Sequence[pa.Array], right: Sequence[pa.Array], length: int) -> Bools:
     """Row by row, whether two keys are the same key."""
-    result = np.ones(length, dtype=np.bool_)
-    for a, b in zip(left, right, strict=True):
-        result &= _equal_arrays(a, b)
-    return result
+    same = [_equal_arrays(a, b) for a, b in zip(left, right, strict=True)]
+    return reduce(np.logical_and, same) if same else np.ones(length, dtype=np.bool_)
 
 
 def canonical(array: pa.Array) -> pa.Array:

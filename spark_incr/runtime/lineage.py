@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_incr.plan.nodes import Node
 from spark_incr.plan.types import has_several_forms
-from spark_incr.runtime.columns import arrays, single
+from spark_incr.runtime.columns import arrays, single, taken
 from spark_incr.runtime.keys import canonical, group_rows
 
 _KEY = "__incr_key_{}"
@@ -47,4 +47,4 @@ def touched_keys(changes: pa.Table, names: Sequence[str]) -> tuple[list[pa.Array
     """The keys of a batch, each once, and how many there are; without columns there is one."""
     columns = arrays(changes, names)
     groups = group_rows(columns, changes.num_rows)
-    return [c.take(groups.first) for c in columns], groups.count if names else 1
+    return [taken(c, groups.first) for c in columns], groups.count if names else 1

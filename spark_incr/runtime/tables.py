@@ -32,7 +32,7 @@ from spark_incr.runtime.changes import (
     rows_of,
     weights,
 )
-from spark_incr.runtime.columns import arrays, single
+from spark_incr.runtime.columns import arrays, single, taken
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.keys import group_rows
 
@@ -184,7 +184,7 @@ class Table:
         columns = arrays(changes, key)
         groups = group_rows(columns, changes.num_rows)
         net = groups.total(weights(changes))
-        keys = [c.take(groups.first) for c in columns]
+        keys = [taken(c, groups.first) for c in columns]
         located = self.rows.snapshot().find_lineage(keys, groups.count)
         net[located.probe] += 1
         twice = np.flatnonzero(net > 1)

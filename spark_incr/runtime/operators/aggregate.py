@@ -34,7 +34,9 @@ from spark_incr.runtime.columns import (
     arrays,
     from_values,
     int64_column,
+    rows_taken,
     single,
+    taken,
     validity,
     values,
 )
@@ -210,7 +212,7 @@ class AggregateOperator:
         columns = arrays(changes, self.stage.keys)
         groups = group_rows(columns, changes.num_rows)
         keys = pa.Table.from_arrays(
-            [c.take(groups.first) for c in columns], schema=self._key_schema
+            [taken(c, groups.first) for c in columns], schema=self._key_schema
         )
         hashes = np.zeros(1, dtype=np.uint64) if self.stage.scalar else groups.hashes
         return _Batch(changes, groups, keys, hashes, snapshot.find(keys, hashes))
@@ -261,14 +263,14 @@ class AggregateOperator:
             condition = single(batch.rows.column(multiset.condition))
             valid = validity(condition)
             row = np.flatnonzero(values(condition) if valid is None else values(condition) & valid)
-        rows = batch.rows.select([*names, WEIGHT]).take(row)
+        rows = rows_taken(batch.rows.select([*names, WEIGHT]), row)
         if multiset.grouped:
             rows = _as_grouped(rows, multiset.values)
         distinct = group_rows(arrays(rows, names), rows.num_rows)
         total = distinct.total(weights(rows))
         kept = np.flatnonzero(total)
         first = distinct.first[kept]
-        rows = reweighted(rows.take(first), total[kept])
+        rows = reweighted(rows_taken(rows, first), total[kept])
         group = batch.groups.of_rows()[row[first]]
         if not multiset.kept:
             return _MultisetChange(rows, group, Weights(np.zeros_like(total[kept]), total[kept]))
@@ -303,13 +305,13 @@ class AggregateOperator:
         self, derived: Derived, multiset: Multiset, keys: pa.Table, touched: Ints
     ) -> pa.Array:
         snapshot = self._multisets[multiset.name].snapshot()
-        lineage = [k.take(touched) for k in arrays(keys, self.stage.keys)]
+        lineage = [taken(k, touched) for k in arrays(keys, self.stage.keys)]
         located = snapshot.find_lineage(lineage, len(touched))
         columns = snapshot.gather(located, [*multiset.values, WEIGHT])
         order = np.argsort(located.probe, kind="stable")
         data = Values(
             located.probe[order],
-            [c.take(order) for c in columns[:-1]],
+            [taken(c, order) for c in columns[:-1]],
             values(columns[-1])[order],
             len(touched),
         )
@@ -335,7 +337,7 @@ class AggregateOperator:
         hashes = batch.hashes
         if not exists.all():
             kept = np.flatnonzero(exists)
-            rows, hashes = rows.take(kept), hashes[kept]
+            rows, hashes = rows_taken(rows, kept), hashes[kept]
         self._groups.replace(batch.located, rows, hashes)
 
     @property
@@ -427,6 +429,6 @@ def _physical_names(accumulator: Accumulator) -> list[str]:
 def _weighted(columns: Sequence[pa.Array], schema: pa.Schema, keep: Bools, weight: int) -> pa.Table:
     """The rows to keep, each with the weight; there may be rows where there are no columns."""
     at = np.flatnonzero(keep)
-    kept = list(columns) if len(at) == len(keep) else [c.take(at) for c in columns]
+    kept = list(columns) if len(at) == len(keep) else [taken(c, at) for c in columns]
     rows = pa.Table.from_arrays(kept, schema=schema)
     return with_weights(rows, np.full(len(at), weight, dtype=np.int64))

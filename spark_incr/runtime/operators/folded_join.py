@@ -18,7 +18,7 @@ from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.bag import add_arranged
 from spark_incr.runtime.changes import WEIGHT, weights, with_weights
-from spark_incr.runtime.columns import Ints, arrays, from_values, single, taken, values
+from spark_incr.runtime.columns import Ints, arrays, from_values, rows_taken, single, taken, values
 from spark_incr.runtime.keys import group_rows
 from spark_incr.runtime.operators.accumulate import homomorphism, spread
 from spark_incr.runtime.operators.aggregate import AggregateOperator
@@ -81,7 +81,7 @@ class FoldedJoinOperator:
             for accumulator in self._accumulators
             for vector in homomorphism(accumulator, changes, weight, groups)
         ]
-        keys = [c.take(groups.first) for c in columns]
+        keys = [taken(c, groups.first) for c in columns]
         return self._states(keys, vectors)
 
     def _states(self, keys: list[pa.Array], vectors: list[Vector]) -> pa.Table:
@@ -127,4 +127,4 @@ class FoldedJoinOperator:
         assert (count >= 0).all(), "a row was taken out that was not there"
         vectors = [vector for a in self._accumulators for vector in after[a.name]]
         rows, kept = self._states(arrays(delta, self._keys), vectors), np.flatnonzero(count)
-        self._state.replace(located, rows.take(kept), hashes[kept])
+        self._state.replace(located, rows_taken(rows, kept), hashes[kept])

@@ -32,7 +32,16 @@ from spark_incr.runtime.changes import (
     weights,
     with_weights,
 )
-from spark_incr.runtime.columns import Bools, Ints, arrays, from_values, single, validity, values
+from spark_incr.runtime.columns import (
+    Bools,
+    Ints,
+    arrays,
+    from_values,
+    single,
+    taken,
+    validity,
+    values,
+)
 from spark_incr.runtime.keys import Groups, group_rows
 from spark_incr.runtime.lineage import Lineage
 
@@ -80,7 +89,7 @@ class JoinOperator:
         matched = snapshot.gather(located, [*other.columns, WEIGHT])
         columns = dict(zip(other.columns, matched, strict=False))
         for name in own.columns:
-            columns[name] = single(changes.column(name)).take(located.probe)
+            columns[name] = taken(single(changes.column(name)), located.probe)
         rows = pa.Table.from_arrays([columns[n] for n in self.schema.names], schema=self.schema)
         return with_weights(rows, weights(changes)[located.probe] * values(matched[-1]))
 
@@ -175,7 +184,7 @@ def _touched_keys(left: Side, left_rows: pa.Table, right: Side, right_rows: pa.T
     split = left_rows.num_rows
     groups = group_rows(columns, split + right_rows.num_rows)
     group = groups.of_rows()
-    keys = [c.take(groups.first) for c in columns]
+    keys = [taken(c, groups.first) for c in columns]
     changed = []
     for rows, own in ((left_rows, group[:split]), (right_rows, group[split:])):
         total = np.zeros(groups.count, dtype=np.int64)
@@ -203,7 +212,7 @@ def _alone(
     arriving = changes.filter(_mask(wanted_after[key_of]))
     turned = np.flatnonzero(wanted_before != wanted_after)
     snapshot = side.bag.snapshot()
-    located = snapshot.find_lineage([k.take(turned) for k in keys], len(turned))
+    located = snapshot.find_lineage([taken(k, turned) for k in keys], len(turned))
     columns = snapshot.gather(located, side.bag.layout.schema.names)
     rows = pa.Table.from_arrays(columns, schema=side.bag.layout.schema)
     sign = np.where(wanted_after[turned], 1, -1)[located.probe]
