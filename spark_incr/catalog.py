@@ -65,6 +65,7 @@ def write_definition(definition: Definition) -> dict[str, Any]:
             "not_null": sorted(definition.not_null),
             "statement": definition.statement,
             "longest": dict(definition.longest),
+            "arranged_by": list(definition.arranged_by),
         }
     if isinstance(definition, SourceDefinition):
         return {
@@ -102,6 +103,7 @@ def read_definition(item: Mapping[str, Any]) -> Definition:
             frozenset(item["not_null"]),
             item["statement"],
             item.get("longest", {}),
+            tuple(item.get("arranged_by", ())),
         )
     statement = parse_statement(item["statement"])
     if item["kind"] == "source":

@@ -19,10 +19,13 @@ from spark_incr.errors import IncrementalError, error
 from spark_incr.history import Phases, Timer
 from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange
 from spark_incr.plan.environment import Known
+from spark_incr.plan.nodes import Node
 from spark_incr.plan.scope import folded
+from spark_incr.plan.sharing import lookups
 from spark_incr.plan.types import Schema
 from spark_incr.relation import PENDING, Relation, Status, readers_of
 from spark_incr.runtime.arrangement import Arrangement
+from spark_incr.runtime.bag import add_to_bag
 from spark_incr.runtime.changes import add, consolidate, negate, weights
 from spark_incr.runtime.clock import expression_seconds
 from spark_incr.runtime.tables import Table, TableDefinition
@@ -118,7 +121,8 @@ def create_view(engine: Engine, statement: CreateView, text: str) -> None:
         readers: list[Relation] = []
         if statement.or_replace and engine.find(statement.name) is not None:
             readers = _taken_out(engine, statement.name, compiled)
-        view = View(compiled.plan, compiled.schema, analysis)
+        _arrange_tables(engine, compiled.plan, version)
+        view = View(compiled.plan, compiled.schema, analysis, _tables(engine))
         sources = {
             name: relation.schema
             for name in compiled.relations
@@ -156,6 +160,50 @@ def _static_schemas(engine: Engine, compiled: Compiled) -> dict[str, Schema]:
     return result
 
 
+def _tables(engine: Engine) -> dict[str, Arrangement]:
+    """The rows of all tables, for joins to look up."""
+    return {r.name: r.state.rows for r in engine.relations if isinstance(r.state, Table)}
+
+
+def _arrange_tables(engine: Engine, plan: Node, version: int) -> None:
+    """Arrange tables by the columns by which a new view looks them up.
+
+    A primary key stays, and so does what another look-up relies on.
+    """
+    views = [r.state for r in engine.relations if isinstance(r.state, View)]
+    settled = [each for view in views for sides in lookups(view.dataflow.plan) for each in sides]
+    for sides in lookups(plan):
+        found = [(lookup, engine.find(lookup.relation)) for lookup in sides]
+        tables = [(lookup, r) for lookup, r in found if r and isinstance(r.state, Table)]
+        if not any(lookup.fits(_lineage(relation)) for lookup, relation in tables):
+            free = [
+                (lookup, relation)
+                for lookup, relation in tables
+                if not relation.unique
+                and not any(
+                    each.relation == relation.name and each.fits(_lineage(relation))
+                    for each in settled
+                )
+            ]
+            for lookup, relation in free[:1]:
+                _arrange(relation, lookup.columns, version)
+        settled += sides
+
+
+def _lineage(table: Relation) -> tuple[str, ...]:
+    assert isinstance(table.state, Table)
+    return table.state.definition.lineage
+
+
+def _arrange(relation: Relation, columns: tuple[str, ...], version: int) -> None:
+    """Let the rows of a table be looked up by some of its columns."""
+    assert isinstance(relation.state, Table)
+    table = Table(replace(relation.state.definition, arranged_by=columns))
+    table.rows.begin(version)
+    add_to_bag(table.rows, relation.state.rows.snapshot().rows())
+    relation.state = table
+
+
 def _add(engine: Engine, relation: Relation, version: int) -> None:
     if folded(relation.name) in engine.versions.relations:
         raise error("INCR_RELATION_EXISTS", name=relation.name)
@@ -178,7 +226,7 @@ def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained
     done, start = 0, True
     for name, rows in inputs:
         for chunk in chunks(rows, CHUNK_ROWS):
-            view.apply({name: chunk}, start)
+            view.apply({name: chunk}, start, filling=True)
             done, start = done + chunk.num_rows, False
             engine.on_fill(relation.name, done, total)
     if start:
@@ -228,7 +276,7 @@ def _rebuild(
     assert isinstance(old, View)
     assert relation.stored is not None
     old.dataflow.evaluator.start_anew()
-    view = View(old.dataflow.plan, relation.schema, old.dataflow.evaluator)
+    view = View(old.dataflow.plan, relation.schema, old.dataflow.evaluator, _tables(engine))
     relation.state = view
     for arrangement in view.arrangements.values():
         arrangement.begin(version)
@@ -357,7 +405,7 @@ def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:
         analysis = SparkAnalysis(engine.spark, definition.memory, definition.confs)
         catalog = _StoredCatalog(engine, definition)
         plan = compile_plan(definition.statement.query_text, catalog, analysis)
-        view = View(plan, definition.schema, analysis)
+        view = View(plan, definition.schema, analysis, _tables(engine))
         relation = Relation(definition.statement.name, view, definition, definition.schema)
     relation.changed = int(item["changed"])  # type: ignore[call-overload]
     relation.maintained = int(item["maintained"])  # type: ignore[call-overload]
@@ -384,13 +432,13 @@ def _load(engine: Engine, relation: Relation) -> None:
     except IncrementalError as failure:
         if failure.condition != "INCR_STATE_CORRUPT" or isinstance(relation.state, Table):
             raise
-        _mark_damaged(relation, failure)
+        _mark_damaged(engine, relation, failure)
 
 
-def _mark_damaged(relation: Relation, failure: IncrementalError) -> None:
+def _mark_damaged(engine: Engine, relation: Relation, failure: IncrementalError) -> None:
     if isinstance(relation.state, View):
-        old = relation.state
-        relation.state = View(old.dataflow.plan, relation.schema, old.dataflow.evaluator)
+        flow = relation.state.dataflow
+        relation.state = View(flow.plan, relation.schema, flow.evaluator, _tables(engine))
     elif isinstance(relation.state, Source):
         relation.state = Source(relation.state.definition)
     relation.pending = {}

@@ -10,6 +10,8 @@ decimals, not of floats.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -63,6 +65,17 @@ def fold_of(stage: AggregateStage) -> Fold | None:
         if fold is not None:
             return fold
     return None
+
+
+def folds_in(nodes: Sequence[Node]) -> dict[Node, Fold]:
+    """The aggregates of a plan that fold a join which nothing else reads."""
+    readers = Counter(child for node in nodes for child in node.inputs)
+    stages = {node: fold_of(node) for node in nodes if isinstance(node, AggregateStage)}
+    return {
+        stage: fold
+        for stage, fold in stages.items()
+        if fold is not None and readers[stage.input] == readers[fold.join] == 1
+    }
 
 
 def _join_below(stage: AggregateStage) -> Join | None:

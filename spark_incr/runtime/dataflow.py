@@ -5,14 +5,13 @@ Operators are numbered inputs first, so the arrangements of one plan always have
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from sqlglot import exp
 
-from spark_incr.plan.folding import fold_of
+from spark_incr.plan.folding import folds_in
 from spark_incr.plan.nodes import (
     AtMostOne,
     Constant,
@@ -76,6 +75,9 @@ _Operator = (
 )
 
 
+_LOOKING_UP = (JoinOperator, FoldedJoinOperator)
+
+
 def _operator(node: Node, evaluator: Evaluator) -> _Operator:
     match node:
         case Scan():
@@ -104,9 +106,6 @@ def _operator(node: Node, evaluator: Evaluator) -> _Operator:
             return FilterOperator(node, evaluator)
         case UnionAll():
             return UnionOperator(node)
-        case Join():
-            assert node.where is None, "a condition is taken apart by a rule"
-            return JoinOperator(node)
         case AggregateStage():
             return AggregateOperator(node, evaluator.settings.ansi)
     raise AssertionError(f"no operator for {type(node).__name__}")
@@ -114,10 +113,11 @@ def _operator(node: Node, evaluator: Evaluator) -> _Operator:
 
 @dataclass
 class Dataflow:
-    """The operators of one plan and their state."""
+    """The operators of one plan and their state; joins may look up the rows of tables there."""
 
     plan: Node
     evaluator: Evaluator
+    tables: Mapping[str, Arrangement] = field(default_factory=dict)
     relations: frozenset[str] = field(init=False)
     arrangements: dict[str, Arrangement] = field(init=False)
 
@@ -136,26 +136,32 @@ class Dataflow:
 
     def _built(self) -> dict[int, _Operator]:
         """The operator of each node, but for nodes that are part of the one above them."""
-        readers = Counter(child for node in self._nodes for child in node.inputs)
+        folds = folds_in(self._nodes)
+        parts = {part for stage, fold in folds.items() for part in (*stage.inputs, fold.join)}
         result: dict[int, _Operator] = {}
-        parts: set[Node] = set()
-        for node in self._nodes:
-            number = self._numbers[node]
-            fold = fold_of(node) if isinstance(node, AggregateStage) else None
-            joined = {node.inputs[0], fold.join} if fold is not None else set()
-            if fold is not None and all(readers[part] == 1 for part in joined):
+        for number, node in enumerate(self._nodes):
+            if node in parts:
+                continue
+            if node in folds:
                 assert isinstance(node, AggregateStage)
-                parts |= joined
-                self._inputs[node] = fold.join.inputs
-                result[number] = FoldedJoinOperator(node, fold, self.evaluator.settings.ansi)
+                self._inputs[node] = folds[node].join.inputs
+                ansi = self.evaluator.settings.ansi
+                result[number] = FoldedJoinOperator(node, folds[node], ansi, self.tables)
+            elif isinstance(node, Join):
+                result[number] = JoinOperator(node, self.tables)
             else:
                 result[number] = _operator(node, self.evaluator)
-        return {n: operator for n, operator in result.items() if self._nodes[n] not in parts}
+        return result
 
     def stage_arrangements(self, number: int) -> dict[str, Arrangement]:
         """The state of the operator of the numbered node."""
         operator = self._operators.get(number)
         return {} if operator is None else operator.arrangements
+
+    def shared(self, number: int) -> dict[str, str]:
+        """The sides of the numbered node that are looked up in a table, and which one."""
+        operator = self._operators.get(number)
+        return operator.shared if isinstance(operator, _LOOKING_UP) else {}
 
     def output(self, schema: pa.Schema) -> Output | None:
         """The rows of the view, where it ends in an aggregate whose columns are only renamed."""
@@ -180,13 +186,21 @@ class Dataflow:
             return operator.by_spark
         return ()
 
-    def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
-        """The change of the view; `start` is its first batch, where what is there without any
-        input (the row of a scalar aggregate) comes into being."""
+    def apply(
+        self, changes: Mapping[str, pa.Table], start: bool = False, filling: bool = False
+    ) -> pa.Table:
+        """The change of the view.
+
+        `start` is its first batch, where what is there without any input (the row of a scalar
+        aggregate) comes into being. `filling` says that the tables hold all of the changes, also
+        those of batches that follow: a side that is shared is whole, and only the other one arrives.
+        """
         results: dict[int, pa.Table] = {}
         for number, operator in self._operators.items():
             node = self._nodes[number]
             inputs = [results[self._numbers[child]] for child in self._inputs[node]]
+            if filling and isinstance(operator, _LOOKING_UP):
+                inputs = operator.without_shared(*inputs)
             results[number] = self._run(node, operator, inputs, changes, start)
         return results[len(self._nodes) - 1]
 

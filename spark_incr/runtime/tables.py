@@ -50,6 +50,13 @@ class TableDefinition:
     statement: str
     longest: Mapping[str, int] = field(default_factory=dict)
     """The length that strings may have, where it is limited."""
+    arranged_by: tuple[str, ...] = ()
+    """The columns by which joins look rows up, where there is no primary key."""
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The columns by which rows are looked up."""
+        return self.primary_key or self.arranged_by or tuple(f.name for f in self.schema)
 
 
 def require_keys(columns: Iterable[Field]) -> None:
@@ -65,9 +72,7 @@ class Table:
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
         self.schema = arrow_schema(definition.schema)
-        self.rows = Arrangement(
-            bag_layout(self.schema, definition.primary_key or tuple(self.schema.names))
-        )
+        self.rows = Arrangement(bag_layout(self.schema, definition.lineage))
 
     @property
     def output(self) -> Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -21,9 +22,15 @@ OUTPUT = "output"
 class View:
     """A maintained query; its columns have the names that users see."""
 
-    def __init__(self, plan: Node, schema: Schema, evaluator: Evaluator) -> None:
+    def __init__(
+        self,
+        plan: Node,
+        schema: Schema,
+        evaluator: Evaluator,
+        tables: Mapping[str, Arrangement] = MappingProxyType({}),
+    ) -> None:
         self.schema = arrow_schema(schema)
-        self.dataflow = Dataflow(plan, evaluator)
+        self.dataflow = Dataflow(plan, evaluator, tables)
         self._bag: Arrangement | None = None
         output = self.dataflow.output(self.schema)
         if output is None:
@@ -37,9 +44,12 @@ class View:
             return self.dataflow.arrangements
         return {**self.dataflow.arrangements, OUTPUT: self._bag}
 
-    def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
+    def apply(
+        self, changes: Mapping[str, pa.Table], start: bool = False, filling: bool = False
+    ) -> pa.Table:
         """Maintain the view for a change of its relations; returns its own change."""
-        change = self.dataflow.apply(changes, start).rename_columns([*self.schema.names, WEIGHT])
+        change = self.dataflow.apply(changes, start, filling)
+        change = change.rename_columns([*self.schema.names, WEIGHT])
         if self._bag is None:
             return change
         arranged = arrange(self._bag.layout, change)

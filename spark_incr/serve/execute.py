@@ -295,8 +295,9 @@ def _sizes(relation: Relation | None) -> Size:
     def size(number: int) -> str | None:
         if relation is None or not isinstance(relation.state, View):
             return None
-        parts = []
-        for name, arrangement in relation.state.dataflow.stage_arrangements(number).items():
+        flow = relation.state.dataflow
+        parts = [f"{side} in table {table}" for side, table in flow.shared(number).items()]
+        for name, arrangement in flow.stage_arrangements(number).items():
             snapshot = arrangement.snapshot()
             parts.append(f"{name} {snapshot.count()} rows {snapshot.nbytes()} bytes")
         return "; ".join(parts) or None

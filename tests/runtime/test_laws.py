@@ -241,14 +241,14 @@ def test_joins_follow_their_definition(
     inputs = (Scan(LEFT, "l", ("a", "x", "p")), Scan(RIGHT, "r", ("b", "y", "c")))
     node = Join(schema, *inputs, on, kind, (safe,) * len(on))
     with mock.patch.object(keys, "HASH_MASK", np.uint64(mask)):
-        driver = Driver(JoinOperator(node))
+        driver = Driver(JoinOperator(node, {}))
         nothing: Change = []
         steps = list(itertools.zip_longest(left, right, fillvalue=nothing))
         for number, (here, there) in enumerate(steps):
             driver.apply(batch(LEFT, here), batch(RIGHT, there))
             a, b = standing(left[: number + 1]), standing(right[: number + 1])
             assert bag(driver.total) == dict(joined(a, b, on, kind, safe))
-        whole = Driver(JoinOperator(node))
+        whole = Driver(JoinOperator(node, {}))
         whole.apply(*(consolidated(s, h) for s, h in ((LEFT, left), (RIGHT, right))))
         assert bag(whole.total) == bag(driver.total)
 

@@ -14,13 +14,14 @@ its key matches nothing, unless the key is null-safe, and is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.plan.nodes import Join, JoinKind, Node
+from spark_incr.plan.nodes import Join, JoinKind, Node, Scan
+from spark_incr.plan.sharing import lookup_of
 from spark_incr.plan.types import arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import Arranged, add_arranged, arrange, bag_layout
@@ -49,12 +50,24 @@ from spark_incr.runtime.lineage import Lineage
 class JoinOperator:
     """Maintains one `Join`."""
 
-    def __init__(self, join: Join) -> None:
+    def __init__(self, join: Join, tables: Mapping[str, Arrangement]) -> None:
+        assert join.where is None, "a condition is taken apart by a rule"
         self.schema = arrow_schema(join.schema)
         self._kind = join.kind
-        self._left = Side(join.left, [a for a, _ in join.keys], join.null_safe, join.exact)
-        self._right = Side(join.right, [b for _, b in join.keys], join.null_safe, join.exact)
-        self.arrangements = {"left": self._left.bag, "right": self._right.bag}
+        inner = join.kind is JoinKind.INNER
+        left, right = [a for a, _ in join.keys], [b for _, b in join.keys]
+        safe, exact = join.null_safe, join.exact
+        self._left = Side(join.left, left, safe, exact, tables if inner else {})
+        one_sided = inner and not self._left.shared
+        self._right = Side(join.right, right, safe, exact, tables if one_sided else {})
+        sides = {"left": self._left, "right": self._right}
+        self.arrangements = {name: side.bag for name, side in sides.items() if not side.shared}
+        self.shared = {name: side.shared for name, side in sides.items() if side.shared}
+
+    def without_shared(self, left: pa.Table, right: pa.Table) -> list[pa.Table]:
+        """The changes without those of a side that is shared."""
+        sides = zip((self._left, self._right), (left, right), strict=True)
+        return [changes.slice(0, 0) if side.shared else changes for side, changes in sides]
 
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """The change of the join for changes of its sides."""
@@ -62,6 +75,11 @@ class JoinOperator:
         right_changes, unmatched_right = self._right.prepare(right)
         left, right = left_changes.rows, right_changes.rows
         results: list[pa.Table] = []
+        if self._right.shared:
+            results.append(self._pairs(right, self._right, self._left))
+            self._left.add(left_changes)
+            results.append(self._pairs(left, self._left, self._right))
+            return add(results)
         if self._kind is not JoinKind.INNER:
             keys = _touched_keys(self._left, left, self._right, right)
             semi = self._kind is JoinKind.SEMI
@@ -74,24 +92,23 @@ class JoinOperator:
                 results += [self._extended(alone), self._extended(unmatched_right)]
         if not self._kind.left_only:
             results.append(self._pairs(left, self._left, self._right))
-        add_arranged(self._left.bag, left_changes)
+        self._left.add(left_changes)
         if not self._kind.left_only:
             results.append(self._pairs(right, self._right, self._left))
-        add_arranged(self._right.bag, right_changes)
+        self._right.add(right_changes)
         return add(results)
 
     def _pairs(self, changes: pa.Table, own: Side, other: Side) -> pa.Table:
         """The change of one side with what it matches on the other."""
         if changes.num_rows == 0 or not other.bag.runs:
             return empty(self.schema)
-        snapshot = other.bag.snapshot()
-        located = snapshot.find_lineage(arrays(changes, own.lineage), changes.num_rows)
-        matched = snapshot.gather(located, [*other.columns, WEIGHT])
-        columns = dict(zip(other.columns, matched, strict=False))
+        keys = arrays(changes, own.lineage)
+        matches = other.matching(keys, changes.num_rows, other.columns)
+        columns = dict(zip(other.columns, matches.columns, strict=True))
         for name in own.columns:
-            columns[name] = taken(single(changes.column(name)), located.probe)
+            columns[name] = taken(single(changes.column(name)), matches.probe)
         rows = pa.Table.from_arrays([columns[n] for n in self.schema.names], schema=self.schema)
-        return with_weights(rows, weights(changes)[located.probe] * values(matched[-1]))
+        return with_weights(rows, weights(changes)[matches.probe] * matches.weights)
 
     def _extended(self, changes: pa.Table) -> pa.Table:
         """Rows of one side in the columns of the join."""
@@ -124,18 +141,49 @@ class _Keys:
     right_counts: _Counts
 
 
+@dataclass(frozen=True)
+class Matches:
+    """Rows of a side that match: which key they match, their columns and their weights."""
+
+    probe: Ints
+    columns: list[pa.Array]
+    weights: Ints
+
+
 class Side:
-    """One input of a join: its bag, and the columns by which it is looked up."""
+    """One input of a join: its bag, and the columns by which it is looked up.
+
+    The bag is its own, or the rows of a table that are arranged by the same columns: then it holds
+    the changes before the join is told of them (see `plan.sharing`).
+    """
 
     def __init__(
-        self, node: Node, keys: Sequence[str], null_safe: Sequence[bool], exact: bool = False
+        self,
+        node: Node,
+        keys: Sequence[str],
+        null_safe: Sequence[bool],
+        exact: bool,
+        tables: Mapping[str, Arrangement],
     ) -> None:
         self.columns = list(node.names)
         self._keys = [key for key, safe in zip(keys, null_safe, strict=True) if not safe]
         self._lineage = Lineage(node, keys, exact)
         self.lineage = self._lineage.names
         schema = self._lineage.extended(arrow_schema(node.schema))
-        self.bag = Arrangement(bag_layout(schema, self.lineage))
+        self._layout = bag_layout(schema, self.lineage)
+        self._stored = {name: name for name in schema.names}
+        self._order = list(range(len(keys)))
+        lookup = lookup_of(node, keys)
+        table = tables.get(lookup.relation) if lookup is not None else None
+        self.shared: str | None = None
+        if lookup is None or table is None or not lookup.fits(table.layout.lineage):
+            self.bag = Arrangement(self._layout)
+            return
+        assert isinstance(node, Scan)
+        self.shared = lookup.relation
+        self.bag = table
+        self._stored = dict(zip(node.names, node.columns, strict=True))
+        self._order = [lookup.columns.index(name) for name in table.layout.lineage]
 
     def prepare(self, changes: pa.Table) -> tuple[Arranged, pa.Table]:
         """The rows that can match, in the order of the bag, and those that cannot."""
@@ -144,13 +192,25 @@ class Side:
         if not keep.all():
             without = changes.filter(_mask(~keep))
             changes = changes.filter(_mask(keep))
-        return arrange(self.bag.layout, self._lineage.with_lineage(changes)), without
+        return arrange(self._layout, self._lineage.with_lineage(changes)), without
+
+    def add(self, changes: Arranged) -> None:
+        """Add changes to the bag, unless the table has done so."""
+        if not self.shared:
+            add_arranged(self.bag, changes)
+
+    def matching(self, keys: Sequence[pa.Array], length: int, names: Sequence[str]) -> Matches:
+        """The rows of some keys, with the named columns."""
+        snapshot = self.bag.snapshot()
+        located = snapshot.find_lineage([keys[place] for place in self._order], length)
+        stored = [self._stored[name] for name in names]
+        *columns, weight = snapshot.gather(located, [*stored, WEIGHT])
+        return Matches(located.probe, columns, values(weight))
 
     def counts(self, keys: list[pa.Array], groups: Groups, changed: Ints) -> _Counts:
-        snapshot = self.bag.snapshot()
-        located = snapshot.find_lineage(keys, groups.count)
+        matches = self.matching(keys, groups.count, ())
         before = np.zeros(groups.count, dtype=np.int64)
-        np.add.at(before, located.probe, values(snapshot.gather(located, [WEIGHT])[0]))
+        np.add.at(before, matches.probe, matches.weights)
         return _Counts(before, before + changed)
 
 
