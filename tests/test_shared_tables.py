@@ -106,7 +106,9 @@ def move(session: SparkSession) -> None:
 def same(session: SparkSession, view: str, query: str) -> None:
     engine = spark_incr.engine(session)
     for name in ("l", "r"):
-        session.createDataFrame(engine.table(name).to_arrow()).createOrReplaceTempView(f"now_{name}")
+        session.createDataFrame(engine.table(name).to_arrow()).createOrReplaceTempView(
+            f"now_{name}"
+        )
     text = query.replace("l JOIN r", "now_l AS l JOIN now_r AS r")
     compare_bags(engine.view(view).to_arrow(), session.sql(text).toArrow(), frozenset(), 0.0)
 
@@ -151,7 +153,9 @@ def test_the_first_join_arranges_the_table_and_its_history_stays(session: SparkS
     then = session.sql(f"SELECT * FROM l VERSION AS OF {before}")
     assert sorted(then.collect()) == sorted(session.sql("SELECT * FROM l").collect())
     session.sql("DROP INCREMENTAL VIEW v")
-    session.sql("CREATE OR REPLACE INCREMENTAL VIEW w AS SELECT l.k, r.d FROM l JOIN r ON l.a = r.d")
+    session.sql(
+        "CREATE OR REPLACE INCREMENTAL VIEW w AS SELECT l.k, r.d FROM l JOIN r ON l.a = r.d"
+    )
     session.sql("CREATE INCREMENTAL VIEW x AS SELECT l.k FROM l JOIN l m ON l.a = m.a")
     assert arranged(session, "l") == ("a",)
     move(session)

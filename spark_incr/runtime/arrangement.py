@@ -117,9 +117,9 @@ class Run:
     def _buckets(self) -> tuple[np.uint64, npt.NDArray[np.int32]]:
         """By how many bits a hash is shifted to its bucket, and the row where each bucket begins.
 
-        Hashes are spread evenly, so that a bucket holds about one row.
+        Hashes are spread evenly, so that a bucket holds a row or none.
         """
-        bits = max(len(self.hashes).bit_length(), 1)
+        bits = len(self.hashes).bit_length() + 1
         shift = np.uint64(64 - bits)
         begins = np.zeros((1 << bits) + 1, dtype=np.int32)
         np.cumsum(

@@ -114,8 +114,13 @@ def exchange(bag: Arrangement, departure: Departure, arriving: Arranged) -> None
     stays = departure.left > 0
     if stays.any():
         staying = departure.leaving.where(stays)
+        order = np.insert(
+            np.arange(len(hashes)),
+            np.searchsorted(hashes, staying.hashes),
+            len(hashes) + np.arange(len(staying.hashes)),
+        )
         rows = add([rows, reweighted(staying.rows, departure.left[stays])])
-        hashes = np.concatenate([hashes, staying.hashes])
+        rows, hashes = rows_taken(rows, order), np.append(hashes, staying.hashes)[order]
     bag.replace(departure.located, rows, hashes)
 
 

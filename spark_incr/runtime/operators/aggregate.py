@@ -168,10 +168,9 @@ class AggregateOperator:
                 states = [int64_column(values(c) * weight) for c in states]
             columns = [*arrays(part, keys), *states]
             tables.append(pa.Table.from_arrays(columns, names=[*keys, *names]))
-        states = pa.concat_tables(tables)
-        summed = _dense_sums(*arrays(states, [*keys, *names])) if len(keys) == 1 else None
+        summed = _dense_sums(tables) if len(keys) == 1 else None
         if summed is None:
-            grouped = states.group_by(list(keys), use_threads=False)
+            grouped = pa.concat_tables(tables).group_by(list(keys), use_threads=False)
             total = grouped.aggregate([(name, "sum") for name in names])
             summed = arrays(total, [*keys, *(f"{name}_sum" for name in names)])
         return inserted(pa.Table.from_arrays(summed, names=[*keys, *names]))
@@ -378,28 +377,33 @@ class AggregateOperator:
         return result
 
 
-def _dense_sums(key: pa.Array, *states: pa.Array) -> list[pa.Array] | None:
-    """The keys and the sums of their states, if the keys are whole numbers that lie close together.
+def _dense_sums(parts: Sequence[pa.Table]) -> list[pa.Array] | None:
+    """The first columns of tables, each value once, and the sums of the others for each.
 
-    >>> [c.to_pylist() for c in _dense_sums(pa.array([7, 5, 7]), pa.array([1, 2, 3]))]
-    [[5, 7], [2, 4]]
+    None, if the values are no whole numbers that lie close together.
+
+    >>> part = pa.table({"key": [7, 5, 7], "state": [1, 2, 3]})
+    >>> [c.to_pylist() for c in _dense_sums([part, part.slice(1, 1)])]
+    [[5, 7], [4, 4]]
     """
-    if not pa.types.is_integer(key.type) or key.null_count or not len(key):
+    parts = [part for part in parts if part.num_rows]
+    keys = [single(part.column(0)) for part in parts]
+    if not keys or not pa.types.is_integer(keys[0].type) or any(key.null_count for key in keys):
         return None
-    numbers = values(key).astype(np.int64)
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low > 2 * len(numbers):
+    numbers = [values(key).astype(np.int64) for key in keys]
+    low, high = min(int(n.min()) for n in numbers), max(int(n.max()) for n in numbers)
+    if high - low > 2 * sum(len(n) for n in numbers):
         return None
-    place = numbers - low
     seen = np.zeros(high - low + 1, dtype=np.bool_)
-    seen[place] = True
+    totals = [np.zeros(len(seen), dtype=np.int64) for _ in parts[0].column_names[1:]]
+    for number, part in zip(numbers, parts, strict=True):
+        place = number - low
+        seen[place] = True
+        for total, state in zip(totals, part.columns[1:], strict=True):
+            np.add.at(total, place, values(single(state)))
     kept = np.flatnonzero(seen)
-    sums = []
-    for state in states:
-        total = np.zeros(len(seen), dtype=np.int64)
-        np.add.at(total, place, values(state))
-        sums.append(int64_column(total[kept]))
-    return [from_values(kept + low, None, key.type), *sums]
+    sums = [int64_column(total[kept]) for total in totals]
+    return [from_values(kept + low, None, keys[0].type), *sums]
 
 
 def _padded(vectors: list[Vector], batch: _Batch) -> list[Vector]:

@@ -64,7 +64,7 @@ class FoldedJoinOperator:
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """The change of the aggregate for changes of both sides of the join."""
         rows, folded = (left, right) if self._right else (right, left)
-        changes, _ = self._rows.prepare(rows)
+        changes = self._rows.prepare(rows)
         self._rows.add(changes)
         states = self._fold(with_present(folded, self._never_null))
         pairs = side_by_side(

@@ -71,25 +71,23 @@ class JoinOperator:
 
     def apply(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """The change of the join for changes of its sides."""
-        left_changes, unmatched_left = self._left.prepare(left)
-        right_changes, unmatched_right = self._right.prepare(right)
+        left_changes, right_changes = self._left.prepare(left), self._right.prepare(right)
         left, right = left_changes.rows, right_changes.rows
-        results: list[pa.Table] = []
         if self._right.shared:
-            results.append(self._pairs(right, self._right, self._left))
+            pairs = [self._pairs(right, self._right, self._left)]
             self._left.add(left_changes)
-            results.append(self._pairs(left, self._left, self._right))
-            return add(results)
+            return add([*pairs, self._pairs(left, self._left, self._right)])
+        results: list[pa.Table] = []
         if self._kind is not JoinKind.INNER:
             keys = _touched_keys(self._left, left, self._right, right)
             semi = self._kind is JoinKind.SEMI
             alone = _alone(self._left, left, keys.left, keys.right_counts, keys.keys, semi)
             results.append(self._extended(alone))
             if not semi:
-                results.append(self._extended(unmatched_left))
+                results.append(self._extended(left_changes.unmatched))
             if self._kind is JoinKind.FULL:
                 alone = _alone(self._right, right, keys.right, keys.left_counts, keys.keys, False)
-                results += [self._extended(alone), self._extended(unmatched_right)]
+                results += [self._extended(alone), self._extended(right_changes.unmatched)]
         if not self._kind.left_only:
             results.append(self._pairs(left, self._left, self._right))
         self._left.add(left_changes)
@@ -142,6 +140,16 @@ class _Keys:
 
 
 @dataclass(frozen=True)
+class Arriving:
+    """The changes of a side that can match and those that cannot; in the order of its bag, if it
+    has one of its own."""
+
+    rows: pa.Table
+    unmatched: pa.Table
+    arranged: Arranged | None
+
+
+@dataclass(frozen=True)
 class Matches:
     """Rows of a side that match: which key they match, their columns and their weights."""
 
@@ -170,14 +178,13 @@ class Side:
         self._lineage = Lineage(node, keys, exact)
         self.lineage = self._lineage.names
         schema = self._lineage.extended(arrow_schema(node.schema))
-        self._layout = bag_layout(schema, self.lineage)
         self._stored = {name: name for name in schema.names}
         self._order = list(range(len(keys)))
         lookup = lookup_of(node, keys)
         table = tables.get(lookup.relation) if lookup is not None else None
         self.shared: str | None = None
         if lookup is None or table is None or not lookup.fits(table.layout.lineage):
-            self.bag = Arrangement(self._layout)
+            self.bag = Arrangement(bag_layout(schema, self.lineage))
             return
         assert isinstance(node, Scan)
         self.shared = lookup.relation
@@ -185,19 +192,22 @@ class Side:
         self._stored = dict(zip(node.names, node.columns, strict=True))
         self._order = [lookup.columns.index(name) for name in table.layout.lineage]
 
-    def prepare(self, changes: pa.Table) -> tuple[Arranged, pa.Table]:
-        """The rows that can match, in the order of the bag, and those that cannot."""
+    def prepare(self, changes: pa.Table) -> Arriving:
+        """Changes, ready to be looked up and added."""
         keep = _present(changes, self._keys)
-        without = changes.slice(0, 0)
+        unmatched = changes.slice(0, 0)
         if not keep.all():
-            without = changes.filter(_mask(~keep))
+            unmatched = changes.filter(_mask(~keep))
             changes = changes.filter(_mask(keep))
-        return arrange(self._layout, self._lineage.with_lineage(changes)), without
+        if self.shared:
+            return Arriving(changes, unmatched, None)
+        arranged = arrange(self.bag.layout, self._lineage.with_lineage(changes))
+        return Arriving(arranged.rows, unmatched, arranged)
 
-    def add(self, changes: Arranged) -> None:
+    def add(self, changes: Arriving) -> None:
         """Add changes to the bag, unless the table has done so."""
-        if not self.shared:
-            add_arranged(self.bag, changes)
+        if changes.arranged is not None:
+            add_arranged(self.bag, changes.arranged)
 
     def matching(self, keys: Sequence[pa.Array], length: int, names: Sequence[str]) -> Matches:
         """The rows of some keys, with the named columns."""
