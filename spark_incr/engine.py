@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,7 +28,6 @@ from spark_incr.plan.environment import Known
 from spark_incr.reading import EngineSnapshot, RelationReader
 from spark_incr.relation import Relation, Status
 from spark_incr.runner import Runner
-from spark_incr.runtime.parallel import side_by_side
 from spark_incr.runtime.tables import Table, TableDefinition
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sources.attach import attach_stream
@@ -159,11 +157,11 @@ class Engine:
         """
         phases = Phases()
         with Timer(phases, "apply") as timer, self.versions.version() as version:
-            batches: dict[str, Callable[[], pa.Table]] = {}
+            tables: dict[str, pa.Table] = {}
             for name, sides in changes.items():
                 relation = self.relation_named(name, "table")
                 assert isinstance(relation.state, Table)
-                if relation.name in batches:
+                if relation.name in tables:
                     raise error("INCR_SCHEMA_MISMATCH", table=name, what="it is named twice")
                 unknown = set(sides) - {"insert", "delete"}
                 if unknown:
@@ -173,11 +171,9 @@ class Engine:
                     if not isinstance(rows, pa.Table):
                         what = f"a {type(rows).__name__} is no pyarrow.Table"
                         raise error("INCR_SCHEMA_MISMATCH", table=name, what=what)
-                batches[relation.name] = partial(
-                    relation.state.apply, sides.get("insert"), sides.get("delete")
-                )
-            applied = zip(batches, side_by_side(list(batches.values())), strict=True)
-            tables = {name: change for name, change in applied if change.num_rows}
+                change = relation.state.apply(sides.get("insert"), sides.get("delete"))
+                tables[relation.name] = change
+            tables = {name: change for name, change in tables.items() if change.num_rows}
             maintained = self.maintain(tables, version, frozenset(), strict)
             record = None
             if tables:
