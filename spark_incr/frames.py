@@ -1,6 +1,7 @@
 """Rows on their way to Spark and back: Arrow tables as frames, and what frames compute as Arrow.
 
 Spark's own ways between the two fail at a VARIANT that is NULL; the tables that hold one take theirs.
+They do not know intervals of years and months either: those go as their months, and Spark casts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import is_variant
 
 from spark_incr.errors import error
-from spark_incr.plan.types import Field, Schema, arrow_type, is_comparable
+from spark_incr.plan.types import Field, Schema, arrow_type, holds, is_comparable, with_parts
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import list_offsets
 
@@ -46,7 +47,29 @@ def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFr
     if not is_comparable(schema):
         columns = [_with_parts(single(column)) for column in rows.columns]
         rows = pa.Table.from_arrays(columns, schema=rows.schema)
-    return spark.createDataFrame(rows, schema)
+    if not holds(schema, T.YearMonthIntervalType):
+        return spark.createDataFrame(rows, schema)
+    plain = T.StructType([T.StructField(f.name, _counted(f.dataType)) for f in schema])
+    counted = spark.createDataFrame(rows, plain)
+    in_months = _cast(counted, [_in_months(f.dataType) for f in schema])
+    typed = _cast(in_months, [f.dataType for f in schema])
+    pairs = zip(typed.columns, schema, strict=True)
+    return typed.select([typed[n].alias(f.name, metadata=f.metadata or {}) for n, f in pairs])
+
+
+def _in_months(kind: T.DataType) -> T.DataType:
+    """The type with intervals of months alone, from which nothing is lost in a cast to a number."""
+    month = T.YearMonthIntervalType.MONTH
+    return _intervals_as(T.YearMonthIntervalType(month, month), kind)
+
+
+def _counted(kind: T.DataType) -> T.DataType:
+    """The type with the number of months in place of an interval."""
+    return _intervals_as(T.IntegerType(), kind)
+
+
+def _intervals_as(other: T.DataType, kind: T.DataType) -> T.DataType:
+    return with_parts(kind, lambda k: other if isinstance(k, T.YearMonthIntervalType) else k)
 
 
 def _with_parts(array: pa.Array) -> pa.Array:
@@ -76,11 +99,26 @@ def computed(frame: DataFrame) -> pa.Table:
     """
     kinds = [f.dataType for f in frame.schema.fields]
     nullable = [f.dataType for f in frame.schema.toNullable().fields]
-    if kinds == nullable:
+    counted = [_counted(kind) for kind in nullable]
+    if kinds == counted:
         return _collected(frame)
-    numbered = frame.toDF(*(str(place) for place in range(len(kinds))))
-    columns = [numbered[str(place)].cast(kind) for place, kind in enumerate(nullable)]
-    return _collected(numbered.select(columns)).rename_columns(frame.columns)
+    in_months = _cast(frame, [_in_months(kind) for kind in nullable])
+    return _collected(_cast(in_months, counted)).rename_columns(frame.columns)
+
+
+def in_words(frame: DataFrame) -> DataFrame:
+    """The frame as people read it: with texts for the intervals that go as a number of months."""
+    kinds = [_intervals_as(T.StringType(), f.dataType) for f in frame.schema.fields]
+    return _cast(frame, kinds) if holds(frame.schema, T.YearMonthIntervalType) else frame
+
+
+def _cast(frame: DataFrame, kinds: list[T.DataType]) -> DataFrame:
+    """The columns of a frame in other types; they are numbered, for they may share names."""
+    places = [str(place) for place in range(len(kinds))]
+    numbered = frame.toDF(*places)
+    return numbered.select(
+        [numbered[p].cast(k).alias(p) for p, k in zip(places, kinds, strict=True)]
+    )
 
 
 def _collected(frame: DataFrame) -> pa.Table:

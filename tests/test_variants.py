@@ -120,7 +120,6 @@ def test_a_variant_is_no_key(session: SparkSession, statement: str) -> None:
         "SELECT t.id FROM t JOIN padded AS p ON t.id = p.id WHERE p.s.c = 'ab'",
         "SELECT t.id, k COLLATE UTF8_LCASE AS k FROM t",
         "SELECT t.id FROM t JOIN t AS u ON t.k COLLATE UTF8_LCASE = u.k",
-        "SELECT k, max(make_ym_interval(id, 0)) AS m FROM t GROUP BY k",
     ],
 )
 def test_what_cannot_be_kept_is_refused_where_it_is_read(

@@ -1,12 +1,14 @@
 """Spark types as the plan knows them, and their Arrow form as the runtime keeps them.
 
 The plan speaks `pyspark.sql.types`; these classes need no JVM. Each type has one Arrow form:
-timestamps are microseconds, with UTC where Spark's type has a time zone and without otherwise.
+timestamps are microseconds, with UTC where Spark's type has a time zone and without otherwise;
+intervals of days are microseconds, those of years and months are months. Several types may have one
+form: what a value means is told by its column's Spark type alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -39,6 +41,7 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
     T.TimestampType: pa.timestamp("us", tz="UTC"),
     T.TimestampNTZType: pa.timestamp("us"),
     T.DayTimeIntervalType: pa.duration("us"),
+    T.YearMonthIntervalType: pa.int32(),
     T.NullType: pa.null(),
     # As Spark's own Arrow has it: the mark on its metadata tells it from a struct.
     T.VariantType: pa.struct(
@@ -53,7 +56,6 @@ _INSTEAD: dict[type[T.DataType], str] = {
     T.CharType: "Use VARCHAR or STRING; a view of Spark can read the column as CAST(... AS STRING).",
     T.VarcharType: "Use STRING inside of other types.",
     T.StringType: "Compare by COLLATE where it matters, and keep a STRING of the default collation.",
-    T.YearMonthIntervalType: "Keep the months: CAST(CAST(... AS INTERVAL MONTH) AS INT).",
 }
 """What to do where a type cannot be kept."""
 
@@ -120,6 +122,24 @@ def parts(spark_type: T.DataType) -> Iterator[T.DataType]:
         inner = [f.dataType for f in spark_type.fields]
     for each in inner:
         yield from parts(each)
+
+
+def with_parts(spark_type: T.DataType, change: Callable[[T.DataType], T.DataType]) -> T.DataType:
+    """The type in which every part that holds no others is changed."""
+    if isinstance(spark_type, T.ArrayType):
+        element = with_parts(spark_type.elementType, change)
+        return T.ArrayType(element, spark_type.containsNull)
+    if isinstance(spark_type, T.MapType):
+        key, value = (with_parts(t, change) for t in (spark_type.keyType, spark_type.valueType))
+        return T.MapType(key, value, spark_type.valueContainsNull)
+    if isinstance(spark_type, T.StructType):
+        return T.StructType(
+            [
+                T.StructField(f.name, with_parts(f.dataType, change), f.nullable, f.metadata)
+                for f in spark_type.fields
+            ]
+        )
+    return change(spark_type)
 
 
 def holds(spark_type: T.DataType, *kinds: type[T.DataType]) -> bool:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyspark.sql.types as T
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
@@ -299,10 +298,10 @@ class SparkAnalysis:
         return [single(column)[0] for column in row.columns]
 
     def query_rows(
-        self, query: str, relations: Mapping[str, pa.Table], schema: pa.Schema
+        self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
     ) -> pa.Table:
         self._functions.check(self._calls)
-        frames = {name: self._frame(rows) for name, rows in relations.items()}
+        frames = {name: self._frame(*typed) for name, typed in relations.items()}
         with self._as_created(), self._named(frames):
             result = computed(self.spark.sql(query))
         pairs = zip(result.columns, schema, strict=True)
@@ -320,23 +319,28 @@ class SparkAnalysis:
             for name in frames:
                 self.spark.catalog.dropTempView(name)
 
-    def _frame(self, rows: pa.Table) -> DataFrame:
+    def _frame(self, schema: Schema, rows: pa.Table) -> DataFrame:
         """Rows for Spark; few of them in one partition, where a query needs no shuffle."""
-        kinds = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
-        frame = offered(self.spark, rows, kinds)
+        kinds = T.StructType([T.StructField(f.name, f.type) for f in schema]).toNullable()
+        frame = offered(self.spark, rows.select(kinds.names), kinds)
         return frame.coalesce(1) if rows.num_rows <= _ONE_PARTITION else frame
 
     def evaluate(
-        self, expressions: Sequence[exp.Expr], types: Sequence[T.DataType], rows: pa.Table
+        self,
+        expressions: Sequence[exp.Expr],
+        types: Sequence[T.DataType],
+        schema: Schema,
+        rows: pa.Table,
     ) -> list[pa.Array]:
         if rows.num_rows == 0:
             return [pa.array([], arrow_type(t)) for t in types]
         self._functions.check(self._calls)
         index = "__incr_row"
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
+        frame = self._frame((*schema, Field(index, T.LongType())), numbered)
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
         with self._as_created():
-            result = computed(self._frame(numbered).selectExpr(*texts, index)).sort_by(index)
+            result = computed(frame.selectExpr(*texts, index)).sort_by(index)
         return [in_type(single(result.column(i)), arrow_type(t)) for i, t in enumerate(types)]
 
 
