@@ -18,28 +18,60 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import is_variant
 
 from spark_incr.errors import error
-from spark_incr.plan.types import Field, Schema, arrow_type, holds, is_comparable, with_parts
+from spark_incr.plan.types import (
+    Field,
+    Schema,
+    arrow_type,
+    holds,
+    is_comparable,
+    type_text,
+    with_parts,
+)
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import list_offsets
 
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"char\((\d+)\)")
+
+
+def type_named(spark: SparkSession, text: str) -> T.DataType:
+    """The type that a text says."""
+    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
+    return T._parse_datatype_json_string(parsed.json())
 
 
 def columns_of(frame: DataFrame) -> Schema:
     """The columns of a frame.
 
-    Spark shows CHAR as STRING and compares it in a way of its own; here it keeps its name.
+    Spark has CHAR as STRING, and the name on the column; inside of other types it is a STRING.
     """
-    return tuple(Field(f.name, _written(frame, f)) for f in frame.schema.fields)
+    return tuple(Field(f.name, _written(f)) for f in frame.schema.fields)
 
 
-def _written(frame: DataFrame, field: T.StructField) -> T.DataType:
-    text = (field.metadata or {}).get(_WRITTEN_TYPE, "")
-    if not re.search(r"\bchar\(", text):
-        return field.dataType
-    session: Any = frame.sparkSession._jsparkSession
-    parsed: Any = session.sessionState().sqlParser().parseDataType(text)
-    return T._parse_datatype_json_string(parsed.json())
+def _written(field: T.StructField) -> T.DataType:
+    char = _CHAR.fullmatch((field.metadata or {}).get(_WRITTEN_TYPE, ""))
+    return field.dataType if char is None else T.CharType(int(char[1]))
+
+
+def columns_for(schema: Schema) -> T.StructType:
+    """The columns as Spark has them: the inverse of `columns_of`."""
+    return _named_char(T.StructType([T.StructField(f.name, f.type) for f in schema]))
+
+
+def _named_char(schema: T.StructType) -> T.StructType:
+    return T.StructType(
+        [
+            T.StructField(
+                f.name,
+                T.StringType(),
+                f.nullable,
+                {**(f.metadata or {}), _WRITTEN_TYPE: type_text(f.dataType)},
+            )
+            if isinstance(f.dataType, T.CharType)
+            else f
+            for f in schema
+        ]
+    )
 
 
 def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
@@ -53,8 +85,13 @@ def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFr
     counted = spark.createDataFrame(rows, plain)
     in_months = _cast(counted, [_in_months(f.dataType) for f in schema])
     typed = _cast(in_months, [f.dataType for f in schema])
-    pairs = zip(typed.columns, schema, strict=True)
-    return typed.select([typed[n].alias(f.name, metadata=f.metadata or {}) for n, f in pairs])
+    return named(typed, schema)
+
+
+def named(frame: DataFrame, schema: T.StructType) -> DataFrame:
+    """The columns of a frame under the names of a schema, with what it says of them."""
+    pairs = zip(frame.columns, schema, strict=True)
+    return frame.select([frame[n].alias(f.name, metadata=f.metadata or {}) for n, f in pairs])
 
 
 def _in_months(kind: T.DataType) -> T.DataType:

@@ -19,7 +19,7 @@ from spark_incr.frames import computed, offered
 from spark_incr.plan.change_texts import HOMOMORPHISM, REDERIVED, WEIGHT, StageTexts, changes_of
 from spark_incr.plan.nodes import Node, Scan, walk
 from spark_incr.plan.texts import FIRST_BATCH, OUTPUT, batch_of, print_text, texts_of
-from spark_incr.plan.types import Field, Schema, arrow_schema
+from spark_incr.plan.types import Field, Schema, arrow_schema, as_string
 from spark_incr.sql.dialect import quoted
 
 _NAME = "__incr_relation"
@@ -115,7 +115,7 @@ class _Views:
     def assign_rows(self, name: str, schema: Schema, rows: pa.Table | None) -> None:
         if rows is None:
             rows = arrow_schema(schema).empty_table()
-        struct = T.StructType([T.StructField(f.name, f.type) for f in schema])
+        struct = T.StructType([T.StructField(f.name, as_string(f.type)) for f in schema])
         self._name(name, offered(self._spark, rows.select(struct.names), struct))
 
     def compute(self, names: Sequence[str]) -> dict[str, pa.Table]:

@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
-from spark_incr.frames import computed, offered
+from spark_incr.frames import columns_for, computed, offered
 from spark_incr.plan.types import Field, Schema, arrow_schema
 from spark_incr.reference import Reference
 from spark_incr.runtime.changes import WEIGHT, repeated
@@ -318,8 +318,8 @@ class _Run:
     def recomputation(self, models: Mapping[str, Model]) -> dict[str, DataFrame]:
         """The queries over the model; they hold on to these rows whatever the names mean later."""
         for name, model in models.items():
-            struct = T.StructType([T.StructField(f.name, f.type) for f in model.definition.schema])
-            self.named(name, offered(self.spark, model.to_arrow(), struct))
+            columns = columns_for(model.definition.schema)
+            self.named(name, offered(self.spark, model.to_arrow(), columns))
         frames = {}
         for name, query in self.definitions.items():
             frame = self.spark.sql(query)

@@ -53,8 +53,8 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
 }
 
 _INSTEAD: dict[type[T.DataType], str] = {
-    T.CharType: "Use VARCHAR or STRING; a view of Spark can read the column as CAST(... AS STRING).",
-    T.VarcharType: "Use STRING inside of other types.",
+    T.CharType: "Use STRING inside of other types and in sources.",
+    T.VarcharType: "Use STRING inside of other types and in sources.",
     T.StringType: "Compare by COLLATE where it matters, and keep a STRING of the default collation.",
 }
 """What to do where a type cannot be kept."""
@@ -76,16 +76,18 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
             if type(spark_type) is T.StringType and spark_type.isUTF8BinaryCollation()
             else None
         )
+    if isinstance(spark_type, T.CharType):
+        return pa.string()
     if isinstance(spark_type, T.DecimalType):
         return pa.decimal128(spark_type.precision, spark_type.scale)
     if isinstance(spark_type, T.ArrayType):
-        element = arrow_type(spark_type.elementType)
+        element = _inside(spark_type.elementType)
         return None if element is None else pa.list_(pa.field("element", element))
     if isinstance(spark_type, T.MapType):
-        key, value = arrow_type(spark_type.keyType), arrow_type(spark_type.valueType)
+        key, value = _inside(spark_type.keyType), _inside(spark_type.valueType)
         return None if key is None or value is None else pa.map_(key, value)
     if isinstance(spark_type, T.StructType):
-        inner = [(f.name, arrow_type(f.dataType)) for f in spark_type.fields]
+        inner = [(f.name, _inside(f.dataType)) for f in spark_type.fields]
         # Neither Arrow's conversions nor a look-up by name can tell fields of one name apart.
         if any(t is None for _, t in inner) or len({name for name, _ in inner}) < len(inner):
             return None
@@ -93,9 +95,14 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
     return _ATOMIC.get(type(spark_type))
 
 
+def _inside(spark_type: T.DataType) -> pa.DataType | None:
+    """The Arrow form of a part of a type. Only a column is CHAR: Spark has its name there alone."""
+    return None if isinstance(spark_type, T.CharType) else arrow_type(spark_type)
+
+
 def unkept(field: Field) -> IncrementalError:
     """The error about a column whose type cannot be kept."""
-    hints = [_INSTEAD.get(type(part)) for part in parts(field.type) if arrow_type(part) is None]
+    hints = [_INSTEAD.get(type(part)) for part in parts(field.type) if _inside(part) is None]
     hint = next((hint for hint in hints if hint), None)
     return error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name, hint=hint)
 
@@ -162,6 +169,11 @@ def is_comparable(spark_type: T.DataType) -> bool:
     return not holds(spark_type, T.VariantType)
 
 
-def is_padded(spark_type: T.DataType) -> bool:
-    """Whether Spark pads values of the type where they are compared: CHAR."""
-    return holds(spark_type, T.CharType)
+def as_string(spark_type: T.DataType) -> T.DataType:
+    """STRING for CHAR, which is one once comparisons are padded."""
+    return T.StringType() if isinstance(spark_type, T.CharType) else spark_type
+
+
+def char_length(spark_type: T.DataType) -> int | None:
+    """The length of CHAR."""
+    return spark_type.length if isinstance(spark_type, T.CharType) else None

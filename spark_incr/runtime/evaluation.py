@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from spark_incr.plan.nodes import column, columns_in
 from spark_incr.plan.syntax import transformed
-from spark_incr.plan.types import Field, Schema, arrow_type
+from spark_incr.plan.types import Field, Schema, arrow_type, as_string
 from spark_incr.runtime.clock import evaluating
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Evaluate, Settings, compile_expression, subexpressions
@@ -117,11 +117,11 @@ def _kernel(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evalu
 
 def _compiled(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:
     parts = subexpressions(expression)
-    known = {print_sql(column(field.name)): field.type for field in schema}
+    known = {print_sql(column(field.name)): as_string(field.type) for field in schema}
     wanted = [part for part in parts if print_sql(part) not in known]
     for part, found in zip(wanted, evaluator.known_types(schema, wanted), strict=True):
         if found is not None:
-            known[print_sql(part)] = found
+            known[print_sql(part)] = as_string(found)
     return compile_expression(
         expression, lambda node: known.get(print_sql(node)), evaluator.settings
     )
