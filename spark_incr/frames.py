@@ -1,6 +1,7 @@
 """Rows on their way to Spark and back: Arrow tables as frames, and what frames compute as Arrow.
 
 Spark's own ways between the two fail at a VARIANT that is NULL; the tables that hold one take theirs.
+They do not know intervals of years and months either: those go as their months, and Spark casts.
 """
 
 from __future__ import annotations
@@ -17,28 +18,60 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import is_variant
 
 from spark_incr.errors import error
-from spark_incr.plan.types import Field, Schema, arrow_type, is_comparable
+from spark_incr.plan.types import (
+    Field,
+    Schema,
+    arrow_type,
+    holds,
+    is_comparable,
+    type_text,
+    with_parts,
+)
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import list_offsets
 
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"char\((\d+)\)")
+
+
+def type_named(spark: SparkSession, text: str) -> T.DataType:
+    """The type that a text says."""
+    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
+    return T._parse_datatype_json_string(parsed.json())
 
 
 def columns_of(frame: DataFrame) -> Schema:
     """The columns of a frame.
 
-    Spark shows CHAR as STRING and compares it in a way of its own; here it keeps its name.
+    Spark has CHAR as STRING, and the name on the column; inside of other types it is a STRING.
     """
-    return tuple(Field(f.name, _written(frame, f)) for f in frame.schema.fields)
+    return tuple(Field(f.name, _written(f)) for f in frame.schema.fields)
 
 
-def _written(frame: DataFrame, field: T.StructField) -> T.DataType:
-    text = (field.metadata or {}).get(_WRITTEN_TYPE, "")
-    if not re.search(r"\bchar\(", text):
-        return field.dataType
-    session: Any = frame.sparkSession._jsparkSession
-    parsed: Any = session.sessionState().sqlParser().parseDataType(text)
-    return T._parse_datatype_json_string(parsed.json())
+def _written(field: T.StructField) -> T.DataType:
+    char = _CHAR.fullmatch((field.metadata or {}).get(_WRITTEN_TYPE, ""))
+    return field.dataType if char is None else T.CharType(int(char[1]))
+
+
+def columns_for(schema: Schema) -> T.StructType:
+    """The columns as Spark has them: the inverse of `columns_of`."""
+    return _named_char(T.StructType([T.StructField(f.name, f.type) for f in schema]))
+
+
+def _named_char(schema: T.StructType) -> T.StructType:
+    return T.StructType(
+        [
+            T.StructField(
+                f.name,
+                T.StringType(),
+                f.nullable,
+                {**(f.metadata or {}), _WRITTEN_TYPE: type_text(f.dataType)},
+            )
+            if isinstance(f.dataType, T.CharType)
+            else f
+            for f in schema
+        ]
+    )
 
 
 def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
@@ -46,7 +79,34 @@ def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFr
     if not is_comparable(schema):
         columns = [_with_parts(single(column)) for column in rows.columns]
         rows = pa.Table.from_arrays(columns, schema=rows.schema)
-    return spark.createDataFrame(rows, schema)
+    if not holds(schema, T.YearMonthIntervalType):
+        return spark.createDataFrame(rows, schema)
+    plain = T.StructType([T.StructField(f.name, _counted(f.dataType)) for f in schema])
+    counted = spark.createDataFrame(rows, plain)
+    in_months = _cast(counted, [_in_months(f.dataType) for f in schema])
+    typed = _cast(in_months, [f.dataType for f in schema])
+    return named(typed, schema)
+
+
+def named(frame: DataFrame, schema: T.StructType) -> DataFrame:
+    """The columns of a frame under the names of a schema, with what it says of them."""
+    pairs = zip(frame.columns, schema, strict=True)
+    return frame.select([frame[n].alias(f.name, metadata=f.metadata or {}) for n, f in pairs])
+
+
+def _in_months(kind: T.DataType) -> T.DataType:
+    """The type with intervals of months alone, from which nothing is lost in a cast to a number."""
+    month = T.YearMonthIntervalType.MONTH
+    return _intervals_as(T.YearMonthIntervalType(month, month), kind)
+
+
+def _counted(kind: T.DataType) -> T.DataType:
+    """The type with the number of months in place of an interval."""
+    return _intervals_as(T.IntegerType(), kind)
+
+
+def _intervals_as(other: T.DataType, kind: T.DataType) -> T.DataType:
+    return with_parts(kind, lambda k: other if isinstance(k, T.YearMonthIntervalType) else k)
 
 
 def _with_parts(array: pa.Array) -> pa.Array:
@@ -76,11 +136,26 @@ def computed(frame: DataFrame) -> pa.Table:
     """
     kinds = [f.dataType for f in frame.schema.fields]
     nullable = [f.dataType for f in frame.schema.toNullable().fields]
-    if kinds == nullable:
+    counted = [_counted(kind) for kind in nullable]
+    if kinds == counted:
         return _collected(frame)
-    numbered = frame.toDF(*(str(place) for place in range(len(kinds))))
-    columns = [numbered[str(place)].cast(kind) for place, kind in enumerate(nullable)]
-    return _collected(numbered.select(columns)).rename_columns(frame.columns)
+    in_months = _cast(frame, [_in_months(kind) for kind in nullable])
+    return _collected(_cast(in_months, counted)).rename_columns(frame.columns)
+
+
+def in_words(frame: DataFrame) -> DataFrame:
+    """The frame as people read it: with texts for the intervals that go as a number of months."""
+    kinds = [_intervals_as(T.StringType(), f.dataType) for f in frame.schema.fields]
+    return _cast(frame, kinds) if holds(frame.schema, T.YearMonthIntervalType) else frame
+
+
+def _cast(frame: DataFrame, kinds: list[T.DataType]) -> DataFrame:
+    """The columns of a frame in other types; they are numbered, for they may share names."""
+    places = [str(place) for place in range(len(kinds))]
+    numbered = frame.toDF(*places)
+    return numbered.select(
+        [numbered[p].cast(k).alias(p) for p, k in zip(places, kinds, strict=True)]
+    )
 
 
 def _collected(frame: DataFrame) -> pa.Table:

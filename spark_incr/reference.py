@@ -15,10 +15,11 @@ import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_incr.frames import computed, offered
 from spark_incr.plan.change_texts import HOMOMORPHISM, REDERIVED, WEIGHT, StageTexts, changes_of
 from spark_incr.plan.nodes import Node, Scan, walk
 from spark_incr.plan.texts import FIRST_BATCH, OUTPUT, batch_of, print_text, texts_of
-from spark_incr.plan.types import Field, Schema, arrow_schema
+from spark_incr.plan.types import Field, Schema, arrow_schema, as_string
 from spark_incr.sql.dialect import quoted
 
 _NAME = "__incr_relation"
@@ -114,9 +115,8 @@ class _Views:
     def assign_rows(self, name: str, schema: Schema, rows: pa.Table | None) -> None:
         if rows is None:
             rows = arrow_schema(schema).empty_table()
-        struct = T.StructType([T.StructField(f.name, f.type) for f in schema])
-        frame = self._spark.createDataFrame(rows.select([f.name for f in schema]), struct)
-        self._name(name, frame)
+        struct = T.StructType([T.StructField(f.name, as_string(f.type)) for f in schema])
+        self._name(name, offered(self._spark, rows.select(struct.names), struct))
 
     def compute(self, names: Sequence[str]) -> dict[str, pa.Table]:
         """The rows of relations by one query, in which each is a column of structs."""
@@ -130,7 +130,7 @@ class _Views:
         union = parts[0]
         for part in parts[1:]:
             union = union.unionByName(part, allowMissingColumns=True)
-        table = union.toArrow()
+        table = computed(union)
         results: dict[str, pa.Table] = {}
         for name, type_ in types.items():
             schema = arrow_schema(tuple(Field(f.name, f.dataType) for f in type_.fields))

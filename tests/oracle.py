@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
+from spark_incr.frames import columns_for, computed, offered
 from spark_incr.plan.types import Field, Schema, arrow_schema
 from spark_incr.reference import Reference
 from spark_incr.runtime.changes import WEIGHT, repeated
@@ -317,8 +318,8 @@ class _Run:
     def recomputation(self, models: Mapping[str, Model]) -> dict[str, DataFrame]:
         """The queries over the model; they hold on to these rows whatever the names mean later."""
         for name, model in models.items():
-            struct = T.StructType([T.StructField(f.name, f.type) for f in model.definition.schema])
-            self.named(name, self.spark.createDataFrame(model.to_arrow(), struct))
+            columns = columns_for(model.definition.schema)
+            self.named(name, offered(self.spark, model.to_arrow(), columns))
         frames = {}
         for name, query in self.definitions.items():
             frame = self.spark.sql(query)
@@ -357,7 +358,7 @@ class _Run:
     def compare_failure(self, step: _Step) -> None:
         """One of the queries has to fail in Spark, too."""
         try:
-            results = [frame.toArrow().to_pylist() for frame in step.expected.values()]
+            results = [computed(frame).to_pylist() for frame in step.expected.values()]
         except PySparkException:
             return
         raise AssertionError(
@@ -371,7 +372,7 @@ class _Run:
         for frame in numbered[1:]:
             union = union.unionAll(frame)
         try:
-            result = union.toArrow()
+            result = computed(union)
         except (PySparkException, Py4JJavaError, pa.ArrowInvalid):
             # One of them fails, or Spark itself does: it cannot merge some plans of a union.
             pairs = zip(steps, frames, strict=True)
@@ -386,7 +387,7 @@ class _Run:
 
     def expectation(self, step: _Step, frame: DataFrame) -> pa.Table:
         try:
-            return frame.toArrow()
+            return computed(frame)
         except PySparkException as failure:
             raise AssertionError(f"{step.label}: Spark fails, this does not") from failure
 

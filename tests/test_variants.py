@@ -113,30 +113,12 @@ def test_a_variant_is_no_key(session: SparkSession, statement: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT t.id FROM t JOIN padded AS p ON t.id = p.id WHERE p.c = 'ab'",
-        "SELECT t.id, p.c IN ('ab', 'q') AS i FROM t JOIN padded AS p ON t.id = p.id",
-        "SELECT t.id, (SELECT count(*) FROM padded WHERE c = t.k) AS n FROM t",
-        "SELECT t.id FROM t JOIN padded AS p ON t.k = p.c",
-        "SELECT t.id FROM t JOIN padded AS p ON t.id = p.id WHERE p.s.c = 'ab'",
         "SELECT t.id, k COLLATE UTF8_LCASE AS k FROM t",
         "SELECT t.id FROM t JOIN t AS u ON t.k COLLATE UTF8_LCASE = u.k",
-        "SELECT k, max(make_ym_interval(id, 0)) AS m FROM t GROUP BY k",
     ],
 )
-def test_what_cannot_be_kept_is_refused_where_it_is_read(
-    session: SparkSession, query: str, tmp_path: Path
-) -> None:
-    """Spark pads CHAR where it is compared, in tables of its own, too."""
-    session.sql(
-        "CREATE TABLE padded (id INT, c CHAR(5), s STRUCT<c: CHAR(5)>) USING parquet "
-        f"LOCATION '{tmp_path / 'padded'}'"
-    )
-    try:
-        session.sql("INSERT INTO padded VALUES (1, 'ab', named_struct('c', 'ab'))")
-        session.sql("CREATE INCREMENTAL VIEW u AS SELECT t.id FROM t JOIN padded USING (id)")
-        with pytest.raises(IncrementalError) as raised:
-            session.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
-        assert raised.value.condition == "INCR_TYPE_UNSUPPORTED"
-        assert raised.value.hint
-    finally:
-        session.sql("DROP TABLE padded")
+def test_what_cannot_be_kept_is_refused_where_it_is_read(session: SparkSession, query: str) -> None:
+    with pytest.raises(IncrementalError) as raised:
+        session.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
+    assert raised.value.condition == "INCR_TYPE_UNSUPPORTED"
+    assert raised.value.hint

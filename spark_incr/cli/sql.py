@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_incr.cli.session import add_session_options, session
 from spark_incr.errors import IncrementalError, Position, split_place, without_plan
-from spark_incr.frames import computed
+from spark_incr.frames import computed, in_words
 from spark_incr.sql.split import ScriptStatement, split_statements
 from spark_incr.text_table import arrow_rows, pointed, text_records, text_table
 
@@ -83,7 +83,8 @@ def run_statement(
     limit = SHOWN_ROWS if sys.stdout.isatty() else None
     try:
         frame = spark.sql(statement.text)
-        rows = arrow_rows(computed(frame if limit is None else frame.limit(limit + 1)))
+        read = in_words(frame)
+        rows = arrow_rows(computed(read if limit is None else read.limit(limit + 1)))
     except IncrementalError as failure:
         place = failure.position and statement.in_script(failure.position)
         report(failure, script, place)

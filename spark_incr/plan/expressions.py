@@ -11,6 +11,7 @@ from spark_incr.plan.environment import Environment
 from spark_incr.plan.generators import is_generator, last_moment, time_window, window_time
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Filter, Node, column, conjuncts
+from spark_incr.plan.padding import padded
 from spark_incr.plan.scope import Bound, Scope, resolve_column
 from spark_incr.plan.subqueries import (
     existence,
@@ -53,6 +54,16 @@ def scalar(
         for parameter in lambda_columns(lambda_)
     }
 
+    def length(side: exp.Expr) -> int | None:
+        side = side.unnest()
+        if not isinstance(side, (exp.Column, Bound)) or id(side) in parameters:
+            return None
+        named = change(side).unnest()
+        if not isinstance(named, exp.Column):
+            return None
+        lengths = (s.length(named.name) for s in (scope, *outer))
+        return next((n for n in lengths if n is not None), None)
+
     def change(node: exp.Expr) -> exp.Expr:
         if id(node) in found:
             return found[id(node)].copy()
@@ -74,6 +85,8 @@ def scalar(
             raise unsupported(node, f"{node.name.lower()}() outside SELECT and GROUP BY")
         if (window := window_time(node)) is not None:
             return last_moment(scalar(env, window, scope, aliases, known))
+        if (compared := padded(node, length, lambda e: transformed(e, change))) is not None:
+            return compared
         if isinstance(node, exp.Anonymous) and node.name.lower() == "arrays_zip":
             read = [scalar(env, e, scope, aliases, known) for e in node.expressions]
             return _zipped(node.expressions, read)

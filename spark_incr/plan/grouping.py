@@ -13,7 +13,8 @@ from spark_incr.plan.environment import Environment
 from spark_incr.plan.expressions import read_window, scalar, subquery_value
 from spark_incr.plan.grouping_sets import expand, grouping_bit
 from spark_incr.plan.nodes import Aggregate, Call, Node, column, columns_in
-from spark_incr.plan.scope import Scope, find_column, folded
+from spark_incr.plan.padding import padded
+from spark_incr.plan.scope import Bound, Scope, find_column, folded
 from spark_incr.plan.syntax import (
     aggregate_call,
     canonical,
@@ -26,7 +27,7 @@ from spark_incr.plan.syntax import (
     transformed,
     unsupported,
 )
-from spark_incr.plan.types import Field
+from spark_incr.plan.types import Field, as_string
 
 Aliases = Mapping[str, exp.Expr]
 
@@ -107,6 +108,13 @@ class AggregateReader:
             or (aliases and self._names_alias(expression, aliases, hiding))
         ):
             return self._over_keys(scalar(self.env, expression, self.scope), expression)
+        compared = padded(
+            expression,
+            lambda side: self._length(side, aliases or {}, hiding),
+            lambda side: self.read(side, aliases, hiding),
+        )
+        if compared is not None:
+            return compared
         copy = expression.copy()
         for key, value in list(copy.args.items()):
             if isinstance(value, exp.Expr):
@@ -120,6 +128,19 @@ class AggregateReader:
                     ],
                 )
         return copy
+
+    def _length(self, side: exp.Expr, aliases: Aliases, hiding: bool) -> int | None:
+        """The length of CHAR, if it is what a name stands for."""
+        side = side.unnest()
+        if isinstance(side, Bound):
+            return self.scope.length(side.this.name)
+        if not isinstance(side, exp.Column):
+            return None
+        named = self._aliased(side, aliases, hiding)
+        if named is not None:
+            return self._length(named, _without(aliases, side.parts[0].name), False)
+        found = find_column(side, self.scope)
+        return self.scope.length(found.name) if isinstance(found, exp.Column) else None
 
     def _names_alias(self, expression: exp.Expr, aliases: Aliases, hiding: bool) -> bool:
         return any(
@@ -212,7 +233,7 @@ class AggregateReader:
         """Texts as doubles, as which Spark adds them up."""
         types = self.env.types(self.node.schema, arguments)
         return [
-            exp.cast(a, "double") if isinstance(t, T.StringType) else a
+            exp.cast(a, "double") if isinstance(as_string(t), T.StringType) else a
             for a, t in zip(arguments, types, strict=True)
         ]
 

@@ -23,7 +23,7 @@ from spark_incr.plan.nodes import (
     columns_in,
     conjuncts,
 )
-from spark_incr.plan.types import Field, type_text
+from spark_incr.plan.types import Field, as_string, type_text
 
 
 def join_on(
@@ -66,6 +66,7 @@ def keyed_join(
     for here, there, _ in pairs:
         (left_type,) = context.analyzer.types(left.schema, [here])
         (right_type,) = context.analyzer.types(right.schema, [there])
+        left_type, right_type = as_string(left_type), as_string(right_type)
         compared = left_type
         if left_type != right_type:
             compared = context.analyzer.comparison_type(left_type, right_type)
@@ -102,7 +103,7 @@ def only(node: Node, names: tuple[str, ...]) -> Node:
 
 def cast_to(expression: exp.Expr, source: T.DataType, target: T.DataType) -> exp.Expr:
     """The expression in the target type."""
-    if source == target:
+    if as_string(source) == as_string(target):
         return expression
     return exp.Cast(this=expression, to=exp.DataType.build(type_text(target), dialect="spark"))
 

@@ -17,6 +17,7 @@ from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Limit, SortKey, column
 from spark_incr.plan.scope import Bound, Scope, Visible, folded
 from spark_incr.plan.syntax import aggregate_call, transformed
+from spark_incr.plan.types import char_length
 
 Items = Sequence[tuple[str, exp.Expr]]
 
@@ -46,6 +47,9 @@ def sort_key(key: exp.Expr, items: Items) -> exp.Expr:
 
 
 def _operand(expression: exp.Expr, alone: bool) -> exp.Expr:
+    """What a name stands for. A text is cast, for where it has a name nothing is padded like it."""
+    if isinstance(expression.unnest(), exp.Literal) and expression.unnest().is_string:
+        return exp.cast(expression.copy(), "string")
     return expression.copy() if alone else exp.Paren(this=expression.copy())
 
 
@@ -75,7 +79,12 @@ def limited_result(query: exp.Expr, built: Built, env: Environment) -> Built:
     sort = sort_items(query, [(name, Bound(this=c)) for name, c in items])
     if not sort:
         return limited(query, built, [], env)
-    scope = Scope(tuple(Visible((), name, c.name) for name, c in items))
+    scope = Scope(
+        tuple(
+            Visible((), name, f.name, char_length(f.type))
+            for name, f in zip(built.names, built.node.schema, strict=True)
+        )
+    )
     columns: list[tuple[str, exp.Expr]] = [*items]
     columns += [(f"order_{i}", scalar(env, key, scope)) for i, (key, _) in enumerate(sort)]
     node = env.project(built.node, env.named(built.node, columns))

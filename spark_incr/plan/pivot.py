@@ -35,7 +35,7 @@ from spark_incr.plan.nodes import (
 )
 from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column
 from spark_incr.plan.syntax import aggregate_call, transformed, unsupported
-from spark_incr.plan.types import INTEGERS, Field, Schema, type_text
+from spark_incr.plan.types import INTEGERS, Field, Schema, char_length, type_text
 from spark_incr.sql.dialect import print_sql, quoted
 
 _SPREAD = (*INTEGERS, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
@@ -47,8 +47,10 @@ def pivoted(node: Node, scope: Scope, pivot: exp.Pivot, env: Environment) -> tup
     make = _unpivoted if pivot.args.get("unpivot") else _spread
     result = make(node, scope, pivot, schema, env)
     qualifier = (pivot.alias,) if pivot.alias else ()
-    pairs = zip(schema, result.names, strict=True)
-    return result, Scope(tuple(Visible(qualifier, f.name, name) for f, name in pairs))
+    pairs = zip(schema, result.schema, strict=True)
+    return result, Scope(
+        tuple(Visible(qualifier, f.name, made.name, char_length(made.type)) for f, made in pairs)
+    )
 
 
 def _spark_schema(node: Node, scope: Scope, pivot: exp.Pivot, env: Environment) -> Schema:
@@ -111,7 +113,11 @@ def _as_column(node: exp.Expr) -> exp.Column:
 
 
 def _as_pivot(key: exp.Expr, node: Node) -> exp.Expr:
-    return Bound(this=key) if isinstance(key, exp.Column) else key
+    """What is compared with the values of a pivot; CHAR is not padded there."""
+    if not isinstance(key, exp.Column):
+        return key
+    bound = Bound(this=key)
+    return bound if char_length(node.type_of(key.name)) is None else exp.cast(bound, "string")
 
 
 def _by_value(
@@ -209,6 +215,7 @@ def _unpivoted(
     used = {c.name for columns in taken for c in columns}
     kept = [v for v in scope.star(None) if v.column not in used]
     values = schema[len(kept) + 1 :]
+    types = [*(node.type_of(v.column) for v in kept), *(f.type for f in schema[len(kept) :])]
     inputs = []
     for label, choice, columns in zip(labels, choices, taken, strict=True):
         name = label or "_".join(e.name for e in _parts(choice))
@@ -220,7 +227,7 @@ def _unpivoted(
                 for c, f in zip(columns, values, strict=True)
             ),
         )
-        fields = tuple(Field(env.names.fresh(f.name), f.type) for f in schema)
+        fields = _fresh(schema, types, env)
         side: Node = Project(fields, node, expressions)
         if not pivot.args.get("include_nulls"):
             present = [
@@ -229,5 +236,10 @@ def _unpivoted(
             ]
             side = Filter(side.schema, side, exp.or_(*present))
         inputs.append(side)
-    fresh = tuple(Field(env.names.fresh(f.name), f.type) for f in schema)
-    return UnionAll(fresh, tuple(inputs))
+    return UnionAll(_fresh(schema, types, env), tuple(inputs))
+
+
+def _fresh(schema: Schema, types: Sequence[T.DataType], env: Environment) -> Schema:
+    """Columns of these types, under names that are close to those of a schema."""
+    pairs = zip(schema, types, strict=True)
+    return tuple(Field(env.names.fresh(f.name), t) for f, t in pairs)

@@ -47,6 +47,9 @@ def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
         key = ".".join(map(folded, parts))
         if key not in inputs:
             node, scope = table_plan(exp.Table(**_bare(table).args), inside)
+            if any(v.length is not None for v in scope.columns):
+                hint = "Let it read a query with CAST(... AS STRING) in place of the column."
+                raise unsupported(table, f"CHAR in {table.name}, read by a recursion,", hint)
             names = tuple(v.name for v in scope.columns)
             inputs[key] = (f"{RELATION}_{len(inputs)}", node, names)
         if not table.alias:

@@ -13,12 +13,13 @@ from spark_incr.plan.expressions import keep_where, scalar, subquery_value, with
 from spark_incr.plan.generators import generate, is_generator
 from spark_incr.plan.joins import join_on, only
 from spark_incr.plan.nodes import Constant, Filter, Join, JoinKind, Node, Scan, Single, column
+from spark_incr.plan.padding import padded_pair
 from spark_incr.plan.pivot import pivoted
 from spark_incr.plan.recursion import build_recursion
 from spark_incr.plan.scope import Scope, Visible, column_aliases, folded
 from spark_incr.plan.subqueries import lateral
 from spark_incr.plan.syntax import outermost_subqueries, refuse_clauses, unsupported, words
-from spark_incr.plan.types import Field
+from spark_incr.plan.types import Field, char_length
 from spark_incr.sql.dialect import position_of, print_sql
 
 Source = tuple[Node, Scope]
@@ -210,7 +211,10 @@ def _generated(source: Source, view: exp.Expr, outer: bool, env: Environment) ->
     node, made = generate(node, generator, given, outer, env)
     qualifier = (alias.name,) if alias is not None and alias.name else ()
     added = [n for n in node.names if n not in before]
-    visible = tuple(Visible(qualifier, n, c) for n, c in zip(made, added, strict=True))
+    visible = tuple(
+        Visible(qualifier, n, c, char_length(node.type_of(c)))
+        for n, c in zip(made, added, strict=True)
+    )
     return node, Scope(scope.columns + visible)
 
 
@@ -223,7 +227,11 @@ def _join_using(
         (left_column,) = left[1].find((), name)
         (right_column,) = right[1].find((), name)
         pairs.append((name, left_column.column, right_column.column))
-    equalities = [exp.EQ(this=column(here), expression=column(there)) for _, here, there in pairs]
+    lengths = [(left[1].length(here), right[1].length(there)) for _, here, there in pairs]
+    equalities = [
+        padded_pair(column(here), own, column(there), other)
+        for (_, here, there), (own, other) in zip(pairs, lengths, strict=True)
+    ]
     node = _joined(left[0], right[0], equalities, kind, env)
     if kind.left_only:
         return node, left[1]
@@ -237,7 +245,7 @@ def _join_using(
             source = env.names.fresh(name)
             columns: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
             node = env.project(node, [*columns, (source, either)])
-        merged.append(Visible((), name, source))
+        merged.append(Visible((), name, source, char_length(node.type_of(source))))
     rest = (left[1] + right[1]).hide(hidden)
     return node, Scope(tuple(merged) + rest.columns)
 
@@ -246,7 +254,7 @@ def _scope_of(source: exp.Expr, built: Built, parts: tuple[str, ...]) -> Scope:
     qualifier = (source.alias,) if source.alias else parts
     names = column_aliases(source, built.names)
     pairs = zip(names, built.node.schema, strict=True)
-    return Scope(tuple(Visible(qualifier, name, field.name) for name, field in pairs))
+    return Scope(tuple(Visible(qualifier, name, f.name, char_length(f.type)) for name, f in pairs))
 
 
 def _join_kind(join: exp.Join) -> JoinKind:

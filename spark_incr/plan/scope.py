@@ -27,13 +27,14 @@ class Bound(exp.Expression):
 class Visible:
     """A column that a query may name.
 
-    `starred` columns are what `*` stands for, `bare` ones can be named without their qualifier; a
+    `length` is that of CHAR. `starred` columns are what `*` stands for, `bare` ones can be named without their qualifier; a
     column that USING has merged into another is neither.
     """
 
     qualifier: tuple[str, ...]
     name: str
     column: str
+    length: int | None = None
     starred: bool = True
     bare: bool = True
 
@@ -61,6 +62,10 @@ class Scope:
             if folded(c.name) == folded(name)
             and (_qualifies(qualifier, c.qualifier) if qualifier else c.bare)
         ]
+
+    def length(self, column: str) -> int | None:
+        """How long a column of the plan is, if it is one of CHAR here."""
+        return next((c.length for c in self.columns if c.column == column), None)
 
     def hide(self, columns: set[str]) -> Scope:
         """The scope where these columns are reachable by qualifier only."""

@@ -10,7 +10,7 @@ from sqlglot import exp
 from spark_incr.plan.bags import compare_bags
 from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.joins import cast_to
-from spark_incr.plan.nodes import Aggregate, Node, UnionAll, column
+from spark_incr.plan.nodes import Aggregate, Node, Project, UnionAll, column
 from spark_incr.plan.ordering import limited_result
 from spark_incr.plan.syntax import refuse_clauses
 from spark_incr.plan.types import Field
@@ -48,4 +48,6 @@ def _of_types(node: Node, types: Sequence[T.DataType], env: Environment) -> Node
         (f.name, cast_to(column(f.name), f.type, t))
         for f, t in zip(node.schema, types, strict=True)
     ]
-    return env.project(node, env.named(node, columns))
+    named = env.named(node, columns)
+    schema = tuple(Field(name, t) for (name, _), t in zip(named, types, strict=True))
+    return Project(schema, node, tuple(e for _, e in named))

@@ -35,7 +35,7 @@ from spark_incr.plan.nodes import (
     Project,
     column,
 )
-from spark_incr.plan.types import Field
+from spark_incr.plan.types import Field, char_length
 
 
 def keep_where_exists(node: Node, inner: Node, exists: bool, context: Context) -> Node:
@@ -119,6 +119,7 @@ def _maybe_equal(pairs: Sequence[tuple[exp.Expr, str]]) -> list[exp.Expr]:
 
 def scalar_value(node: Node, inner: Node, context: Context) -> tuple[Node, exp.Expr]:
     """The outer query with the value of a scalar subquery as a column."""
+    inner = _as_value(inner)
     value = inner.names[0]
     pulled = pull_up(inner, context)
     if pulled is not None and not pulled.conditions and always_one_row(inner):
@@ -152,6 +153,14 @@ def scalar_value(node: Node, inner: Node, context: Context) -> tuple[Node, exp.E
     joined = keyed_join(node, grouped, pairs, JoinKind.LEFT, context)
     checked = AtMostOne(joined.schema, joined, count.name)
     return checked, column(single.name)
+
+
+def _as_value(inner: Node) -> Node:
+    """The subquery whose value is no column of CHAR any more, so that it is not padded."""
+    (field,) = inner.schema
+    if char_length(field.type) is None:
+        return inner
+    return Project((Field(field.name, T.StringType()),), inner, (column(field.name),))
 
 
 def lateral(node: Node, inner: Node, kind: JoinKind, context: Context) -> Node:

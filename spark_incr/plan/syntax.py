@@ -14,9 +14,9 @@ from spark_incr.plan.scope import folded
 from spark_incr.sql.dialect import SparkText, position_of, print_sql
 
 
-def unsupported(node: exp.Expr, what: str) -> IncrementalError:
+def unsupported(node: exp.Expr, what: str, hint: str | None = None) -> IncrementalError:
     """The refusal of a construct, with its place."""
-    return error("INCR_UNSUPPORTED", what=what, position=position_of(node))
+    return error("INCR_UNSUPPORTED", what=what, hint=hint, position=position_of(node))
 
 
 def words(node: exp.Expr) -> str:

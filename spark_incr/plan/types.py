@@ -1,12 +1,14 @@
 """Spark types as the plan knows them, and their Arrow form as the runtime keeps them.
 
 The plan speaks `pyspark.sql.types`; these classes need no JVM. Each type has one Arrow form:
-timestamps are microseconds, with UTC where Spark's type has a time zone and without otherwise.
+timestamps are microseconds, with UTC where Spark's type has a time zone and without otherwise;
+intervals of days are microseconds, those of years and months are months. Several types may have one
+form: what a value means is told by its column's Spark type alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -39,6 +41,7 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
     T.TimestampType: pa.timestamp("us", tz="UTC"),
     T.TimestampNTZType: pa.timestamp("us"),
     T.DayTimeIntervalType: pa.duration("us"),
+    T.YearMonthIntervalType: pa.int32(),
     T.NullType: pa.null(),
     # As Spark's own Arrow has it: the mark on its metadata tells it from a struct.
     T.VariantType: pa.struct(
@@ -50,10 +53,9 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
 }
 
 _INSTEAD: dict[type[T.DataType], str] = {
-    T.CharType: "Use VARCHAR or STRING; a view of Spark can read the column as CAST(... AS STRING).",
-    T.VarcharType: "Use STRING inside of other types.",
+    T.CharType: "Use STRING inside of other types and in sources.",
+    T.VarcharType: "Use STRING inside of other types and in sources.",
     T.StringType: "Compare by COLLATE where it matters, and keep a STRING of the default collation.",
-    T.YearMonthIntervalType: "Keep the months: CAST(CAST(... AS INTERVAL MONTH) AS INT).",
 }
 """What to do where a type cannot be kept."""
 
@@ -74,16 +76,18 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
             if type(spark_type) is T.StringType and spark_type.isUTF8BinaryCollation()
             else None
         )
+    if isinstance(spark_type, T.CharType):
+        return pa.string()
     if isinstance(spark_type, T.DecimalType):
         return pa.decimal128(spark_type.precision, spark_type.scale)
     if isinstance(spark_type, T.ArrayType):
-        element = arrow_type(spark_type.elementType)
+        element = _inside(spark_type.elementType)
         return None if element is None else pa.list_(pa.field("element", element))
     if isinstance(spark_type, T.MapType):
-        key, value = arrow_type(spark_type.keyType), arrow_type(spark_type.valueType)
+        key, value = _inside(spark_type.keyType), _inside(spark_type.valueType)
         return None if key is None or value is None else pa.map_(key, value)
     if isinstance(spark_type, T.StructType):
-        inner = [(f.name, arrow_type(f.dataType)) for f in spark_type.fields]
+        inner = [(f.name, _inside(f.dataType)) for f in spark_type.fields]
         # Neither Arrow's conversions nor a look-up by name can tell fields of one name apart.
         if any(t is None for _, t in inner) or len({name for name, _ in inner}) < len(inner):
             return None
@@ -91,9 +95,14 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
     return _ATOMIC.get(type(spark_type))
 
 
+def _inside(spark_type: T.DataType) -> pa.DataType | None:
+    """The Arrow form of a part of a type. Only a column is CHAR: Spark has its name there alone."""
+    return None if isinstance(spark_type, T.CharType) else arrow_type(spark_type)
+
+
 def unkept(field: Field) -> IncrementalError:
     """The error about a column whose type cannot be kept."""
-    hints = [_INSTEAD.get(type(part)) for part in parts(field.type) if arrow_type(part) is None]
+    hints = [_INSTEAD.get(type(part)) for part in parts(field.type) if _inside(part) is None]
     hint = next((hint for hint in hints if hint), None)
     return error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name, hint=hint)
 
@@ -122,6 +131,24 @@ def parts(spark_type: T.DataType) -> Iterator[T.DataType]:
         yield from parts(each)
 
 
+def with_parts(spark_type: T.DataType, change: Callable[[T.DataType], T.DataType]) -> T.DataType:
+    """The type in which every part that holds no others is changed."""
+    if isinstance(spark_type, T.ArrayType):
+        element = with_parts(spark_type.elementType, change)
+        return T.ArrayType(element, spark_type.containsNull)
+    if isinstance(spark_type, T.MapType):
+        key, value = (with_parts(t, change) for t in (spark_type.keyType, spark_type.valueType))
+        return T.MapType(key, value, spark_type.valueContainsNull)
+    if isinstance(spark_type, T.StructType):
+        return T.StructType(
+            [
+                T.StructField(f.name, with_parts(f.dataType, change), f.nullable, f.metadata)
+                for f in spark_type.fields
+            ]
+        )
+    return change(spark_type)
+
+
 def holds(spark_type: T.DataType, *kinds: type[T.DataType]) -> bool:
     """Whether a value of the type is, or holds at some depth, one of these kinds."""
     return any(isinstance(part, kinds) for part in parts(spark_type))
@@ -142,6 +169,11 @@ def is_comparable(spark_type: T.DataType) -> bool:
     return not holds(spark_type, T.VariantType)
 
 
-def is_padded(spark_type: T.DataType) -> bool:
-    """Whether Spark pads values of the type where they are compared: CHAR."""
-    return holds(spark_type, T.CharType)
+def as_string(spark_type: T.DataType) -> T.DataType:
+    """STRING for CHAR, which is one once comparisons are padded."""
+    return T.StringType() if isinstance(spark_type, T.CharType) else spark_type
+
+
+def char_length(spark_type: T.DataType) -> int | None:
+    """The length of CHAR."""
+    return spark_type.length if isinstance(spark_type, T.CharType) else None

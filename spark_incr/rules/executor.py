@@ -28,6 +28,7 @@ from spark_incr.plan.nodes import (
     walk,
 )
 from spark_incr.plan.stages import AggregateStage
+from spark_incr.plan.types import as_string
 
 _LIMIT = 50
 
@@ -76,7 +77,8 @@ def validate(plan: Node, rule: str) -> None:
         if missing := _read_by(node) - available:
             raise AssertionError(f"{rule}: {type(node).__name__} lacks {sorted(missing)}")
         if isinstance(node, Join) and any(
-            node.left.type_of(a) != node.right.type_of(b) for a, b in node.keys
+            as_string(node.left.type_of(a)) != as_string(node.right.type_of(b))
+            for a, b in node.keys
         ):
             raise AssertionError(f"{rule}: join keys differ in type")
         if isinstance(node, UnionAll) and any(

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from spark_incr.plan.nodes import column, columns_in
 from spark_incr.plan.syntax import transformed
-from spark_incr.plan.types import Field, Schema, arrow_type
+from spark_incr.plan.types import Field, Schema, arrow_type, as_string
 from spark_incr.runtime.clock import evaluating
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Evaluate, Settings, compile_expression, subexpressions
@@ -37,15 +37,19 @@ class Evaluator(Protocol):
         """The types of expressions, None where one cannot be analysed alone."""
 
     def evaluate(
-        self, expressions: Sequence[exp.Expr], types: Sequence[T.DataType], rows: pa.Table
+        self,
+        expressions: Sequence[exp.Expr],
+        types: Sequence[T.DataType],
+        schema: Schema,
+        rows: pa.Table,
     ) -> list[pa.Array]:
-        """The values of expressions for each row, in order."""
+        """The values of expressions for each row, in order; the schema tells the rows' types."""
 
     def constants(self, expressions: Sequence[exp.Expr]) -> list[pa.Scalar] | None:
         """The values of expressions that read no column, None if one of them fails."""
 
     def query_rows(
-        self, query: str, relations: Mapping[str, pa.Table], schema: pa.Schema
+        self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
     ) -> pa.Table:
         """What a query over the named relations gives, in the schema's types."""
 
@@ -78,7 +82,8 @@ def compile_columns(
     kernels = [_kernel(expression, schema, evaluator) for expression in expressions]
     by_spark = [i for i, kernel in enumerate(kernels) if kernel is None]
     needed = sorted({name for e in expressions for name in columns_in(e)})
-    spark_needs = sorted({name for i in by_spark for name in columns_in(expressions[i])})
+    read_by_spark = {name for i in by_spark for name in columns_in(expressions[i])}
+    spark_needs = tuple(field for field in schema if field.name in read_by_spark)
 
     @evaluating()
     def compute(rows: pa.Table) -> list[pa.Array]:
@@ -91,7 +96,8 @@ def compile_columns(
             values = evaluator.evaluate(
                 [expressions[i] for i in by_spark],
                 [types[i] for i in by_spark],
-                rows.select(spark_needs),
+                spark_needs,
+                rows.select([field.name for field in spark_needs]),
             )
             results.update(zip(by_spark, values, strict=True))
         return [results[i] for i in range(len(expressions))]
@@ -111,11 +117,11 @@ def _kernel(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evalu
 
 def _compiled(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:
     parts = subexpressions(expression)
-    known = {print_sql(column(field.name)): field.type for field in schema}
+    known = {print_sql(column(field.name)): as_string(field.type) for field in schema}
     wanted = [part for part in parts if print_sql(part) not in known]
     for part, found in zip(wanted, evaluator.known_types(schema, wanted), strict=True):
         if found is not None:
-            known[print_sql(part)] = found
+            known[print_sql(part)] = as_string(found)
     return compile_expression(
         expression, lambda node: known.get(print_sql(node)), evaluator.settings
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_incr.errors import error
-from spark_incr.plan.types import Field, Schema, arrow_schema, is_comparable, type_text
+from spark_incr.plan.types import Field, Schema, arrow_schema, char_length, is_comparable, type_text
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import (
     Departure,
@@ -72,6 +72,8 @@ class Table:
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
         self.schema = arrow_schema(definition.schema)
+        lengths = {f.name: char_length(f.type) for f in definition.schema}
+        self._char = {name: length for name, length in lengths.items() if length is not None}
         self.rows = Arrangement(bag_layout(self.schema, definition.lineage))
 
     @property
@@ -108,12 +110,20 @@ class Table:
             problem += [f"there is no column {n}" for n in surplus]
             raise error("INCR_SCHEMA_MISMATCH", table=table, what="; ".join(problem))
         rows = rows.select(self.schema.names)
-        if rows.schema.equals(self.schema):
+        if rows.schema.equals(self.schema) and not self._char:
             return rows.combine_chunks()
         return pa.Table.from_arrays(
-            [self._cast(single(rows.column(f.name)), f, what) for f in self.schema],
+            [
+                self._padded(self._cast(single(rows.column(f.name)), f, what), f)
+                for f in self.schema
+            ],
             schema=self.schema,
         )
+
+    def _padded(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """A column of CHAR with the spaces up to its length; any other as it is."""
+        length = self._char.get(field.name)
+        return column if length is None else pc.utf8_rpad(column, length)
 
     def _cast(self, column: pa.Array, field: pa.Field, what: str) -> pa.Array:
         try:
@@ -134,7 +144,9 @@ class Table:
             return self._fit(rows, "delete")
         fields = [self.schema.field(name) for name in key]
         keys = [
-            single(rows.column(f.name)).cast(f.type) if rows.num_rows else pa.array([], f.type)
+            self._padded(single(rows.column(f.name)).cast(f.type), f)
+            if rows.num_rows
+            else pa.array([], f.type)
             for f in fields
         ]
         snapshot = self.rows.snapshot()

@@ -18,16 +18,15 @@ import pyarrow as pa
 import pyspark.sql.types as T
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 from sqlglot import exp
 
 from spark_incr.errors import error
-from spark_incr.frames import computed, in_type, offered
+from spark_incr.frames import columns_for, columns_of, computed, in_type, offered
 from spark_incr.plan.context import SessionFunction
 from spark_incr.plan.functions import CLOCK
 from spark_incr.plan.generators import generated_columns
-from spark_incr.plan.nodes import RELATION, columns_in
-from spark_incr.plan.types import Field, Schema, arrow_type, is_padded, type_text, unkept
+from spark_incr.plan.nodes import RELATION
+from spark_incr.plan.types import Field, Schema, arrow_type, as_string, type_text, unkept
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
@@ -53,6 +52,9 @@ _FIXED = {
     "spark.sql.legacy.statisticalAggregate": "false",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.orderByOrdinal": "true",
+    "spark.sql.readSideCharPadding": "true",
+    "spark.sql.legacy.noCharPaddingInPredicate": "false",
+    "spark.sql.preserveCharVarcharTypeInfo": "false",
 }
 # Literals have a meaning of their own under this one.
 _RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
@@ -99,9 +101,6 @@ class SparkAnalysis:
         found = self.known_types(schema, expressions)
         for expression, type_ in zip(expressions, found, strict=True):
             if type_ is None:
-                for field in schema:
-                    if is_padded(field.type) and field.name in columns_in(expression):
-                        raise unkept(field)
                 raise error("INCR_UNSUPPORTED", what=print_sql(expression))
         return [type_ for type_ in found if type_ is not None]
 
@@ -134,29 +133,24 @@ class SparkAnalysis:
                 frame = self._empty(schema).selectExpr(
                     *(f"{t} AS c{i}" for i, t in enumerate(texts))
                 )
-                return [field.dataType for field in frame.schema.fields]
+                return [field.type for field in columns_of(frame)]
         except PySparkException:
             if len(texts) == 1:
                 return [None]
             return [type_ for text in texts for type_ in self._ask(schema, [text])]
 
     def _empty(self, schema: Schema) -> DataFrame:
-        """A local relation without rows; that of Python's `createDataFrame` would be an RDD.
-
-        Spark has no such relation of CHAR.
-        """
+        """A local relation without rows; that of Python's `createDataFrame` would be an RDD."""
         jvm: Any = self.spark._jvm
         session: Any = self.spark._jsparkSession
-        struct = T.StructType(
-            [T.StructField(f.name, f.type) for f in schema if not is_padded(f.type)]
-        )
-        kind = session.parseDataType(struct.json())
+        kind = session.parseDataType(columns_for(schema).json())
         return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), kind), self.spark)
 
     def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
         for side in (left, right):
             if arrow_type(side) is None:
                 raise unkept(Field("key", side))
+        left, right = as_string(left), as_string(right)
         question = f"{type_text(left)} = {type_text(right)}"
         if question not in self.memory:
             nulls = (f"CAST(NULL AS {type_text(t)})" for t in (left, right))
@@ -169,9 +163,9 @@ class SparkAnalysis:
     def union_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
         question = f"{type_text(left)} UNION {type_text(right)}"
         if question not in self.memory:
-            selects = (f"SELECT CAST(NULL AS {type_text(t)}) AS c" for t in (left, right))
-            frame = self.spark.sql(" UNION ALL ".join(selects))
-            self.memory[question] = frame.schema.fields[0].dataType.json()
+            frames = [self._empty((Field("c", t),)) for t in (left, right)]
+            (found,) = columns_of(frames[0].unionAll(frames[1]))
+            self.memory[question] = found.type.json()
         return _known(self.memory[question])
 
     def integer(self, expression: exp.Expr) -> int:
@@ -185,7 +179,9 @@ class SparkAnalysis:
         if question not in self.memory:
             query = print_sql(generated_columns(generator))
             with self._as_created(), self._named({RELATION: self._empty(schema)}):
-                self.memory[question] = self.spark.sql(query).schema.json()
+                found = columns_of(self.spark.sql(query))
+            struct = T.StructType([T.StructField(f.name, f.type) for f in found])
+            self.memory[question] = struct.json()
         known = _known(self.memory[question])
         assert isinstance(known, T.StructType)
         return tuple(Field(f.name, f.dataType) for f in known.fields)
@@ -231,7 +227,7 @@ class SparkAnalysis:
             if moment is not None:
                 what = f"'{moment[1]}' as a time"
                 raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
-        return tuple(Field(f.name, f.dataType) for f in frame.schema.fields)
+        return columns_of(frame)
 
     def same_query(self, text: str, other: str) -> bool:
         """Whether Spark understands two texts as one query.
@@ -299,10 +295,10 @@ class SparkAnalysis:
         return [single(column)[0] for column in row.columns]
 
     def query_rows(
-        self, query: str, relations: Mapping[str, pa.Table], schema: pa.Schema
+        self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
     ) -> pa.Table:
         self._functions.check(self._calls)
-        frames = {name: self._frame(rows) for name, rows in relations.items()}
+        frames = {name: self._frame(*typed) for name, typed in relations.items()}
         with self._as_created(), self._named(frames):
             result = computed(self.spark.sql(query))
         pairs = zip(result.columns, schema, strict=True)
@@ -320,23 +316,29 @@ class SparkAnalysis:
             for name in frames:
                 self.spark.catalog.dropTempView(name)
 
-    def _frame(self, rows: pa.Table) -> DataFrame:
+    def _frame(self, schema: Schema, rows: pa.Table) -> DataFrame:
         """Rows for Spark; few of them in one partition, where a query needs no shuffle."""
-        kinds = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
-        frame = offered(self.spark, rows, kinds)
+        fields = [T.StructField(f.name, as_string(f.type)) for f in schema]
+        kinds = T.StructType(fields).toNullable()
+        frame = offered(self.spark, rows.select(kinds.names), kinds)
         return frame.coalesce(1) if rows.num_rows <= _ONE_PARTITION else frame
 
     def evaluate(
-        self, expressions: Sequence[exp.Expr], types: Sequence[T.DataType], rows: pa.Table
+        self,
+        expressions: Sequence[exp.Expr],
+        types: Sequence[T.DataType],
+        schema: Schema,
+        rows: pa.Table,
     ) -> list[pa.Array]:
         if rows.num_rows == 0:
             return [pa.array([], arrow_type(t)) for t in types]
         self._functions.check(self._calls)
         index = "__incr_row"
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
+        frame = self._frame((*schema, Field(index, T.LongType())), numbered)
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
         with self._as_created():
-            result = computed(self._frame(numbered).selectExpr(*texts, index)).sort_by(index)
+            result = computed(frame.selectExpr(*texts, index)).sort_by(index)
         return [in_type(single(result.column(i)), arrow_type(t)) for i, t in enumerate(types)]
 
 

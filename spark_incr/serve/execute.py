@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as T
@@ -13,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr.compile import order_note
 from spark_incr.engine import Engine, Relation
 from spark_incr.errors import IncrementalError, Position, error
+from spark_incr.frames import type_named
 from spark_incr.plan.explain import Size, explain_plan
 from spark_incr.plan.picture import plan_picture
 from spark_incr.plan.texts import stage_texts
-from spark_incr.plan.types import Field, arrow_type, unkept
+from spark_incr.plan.types import Field, arrow_type, char_length, unkept
 from spark_incr.relation import Status
 from spark_incr.runtime.dataflow import Dataflow
 from spark_incr.runtime.tables import TableDefinition, require_keys
@@ -145,12 +145,11 @@ class _Positioned:
 
 
 def _column_type(spark: SparkSession, text: str) -> tuple[T.DataType, int | None]:
-    """The type that a text says, and the length that it allows: VARCHAR is a string."""
-    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
-    found = T._parse_datatype_json_string(parsed.json())
+    """The type that a text says, and the length that it allows: VARCHAR is a string of one."""
+    found = type_named(spark, text)
     if isinstance(found, T.VarcharType):
         return T.StringType(), found.length
-    return found, None
+    return found, char_length(found)
 
 
 def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -> str:

@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
+from spark_incr.frames import columns_for
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
 from spark_incr.serve.describe import Comments, comments
@@ -212,10 +213,10 @@ class _Relation:
 
 def _fields(schema: Schema, comments: Mapping[str, str] = _UNSAID.columns) -> T.StructType:
     """The columns with NULL allowed at every depth, as Spark reads them from files."""
-    fields = T.StructType([T.StructField(f.name, f.type) for f in schema]).toNullable()
+    fields = columns_for(schema).toNullable()
     for field in fields:
         if field.name in comments:
-            field.metadata = {"comment": comments[field.name]}
+            field.metadata = {**(field.metadata or {}), "comment": comments[field.name]}
     return fields
 
 

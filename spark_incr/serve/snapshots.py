@@ -19,7 +19,7 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import IncrementalError, error
-from spark_incr.frames import offered
+from spark_incr.frames import named, offered
 from spark_incr.plan.scope import folded
 
 LOCAL_ROWS = 4_000
@@ -69,13 +69,15 @@ class Snapshots:
         except OSError as failure:
             path.unlink(missing_ok=True)
             raise self._unwritable(failure) from failure
-        reader = self._spark.read.schema(schema).option("datetimeRebaseMode", "CORRECTED")
+        # Spark would pad what is named CHAR again as it reads.
+        plain = T.StructType([T.StructField(f.name, f.dataType) for f in schema])
+        reader = self._spark.read.schema(plain).option("datetimeRebaseMode", "CORRECTED")
         # Spark's own switch for paths that are names and not patterns
         frame = reader.option("__globPaths__", "false").parquet(f"file:{path}")
         plan: Any = frame._jdf.queryExecution().analyzed()
         reference = self._java.lang.ref.WeakReference(plan.relation().location(), self._unread)
         self._readers.put(reference, str(path))
-        return frame
+        return named(frame, schema) if any(f.metadata for f in schema) else frame
 
     def _delete_unread(self) -> None:
         self._drain()

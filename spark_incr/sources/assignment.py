@@ -166,7 +166,7 @@ def _widens(source: T.DataType, to: T.DataType) -> bool:
 
 
 def _storable(source: T.DataType, to: T.DataType) -> bool:
-    if isinstance(to, T.StringType):
+    if isinstance(to, (T.StringType, T.CharType)):
         return not isinstance(source, (*_NESTED, T.CalendarIntervalType, T.UserDefinedType))
     datetimes = (*_DATETIMES, T.TimeType) if not isinstance(to, T.DateType) else _DATETIMES
     return isinstance(source, datetimes) and isinstance(to, _DATETIMES)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from spark_incr.errors import error
-from spark_incr.frames import columns_of
+from spark_incr.frames import columns_of, type_named
 from spark_incr.plan.types import Field, Schema, type_text
 from spark_incr.sources.definition import FILE_FORMATS, STREAM, SourceDefinition, define
-from spark_incr.sql.names import quote
 from spark_incr.sql.statements import ChangeKind, ColumnDefinition, CreateSource
 
 
@@ -34,12 +33,7 @@ def source_definition(spark: SparkSession, statement: CreateSource) -> SourceDef
 
 
 def _declared(spark: SparkSession, statement: CreateSource) -> Schema:
-    ddl = ", ".join(f"{quote(c.name)} {c.type_text}" for c in statement.columns)
-    types = spark.createDataFrame([], ddl).schema
-    return tuple(
-        Field(column.name, field.dataType)
-        for column, field in zip(statement.columns, types.fields, strict=True)
-    )
+    return tuple(Field(c.name, type_named(spark, c.type_text)) for c in statement.columns)
 
 
 def _found(spark: SparkSession, statement: CreateSource) -> Schema:

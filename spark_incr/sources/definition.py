@@ -13,7 +13,7 @@ import pyspark.sql.types as T
 
 from spark_incr.errors import error
 from spark_incr.plan.scope import folded
-from spark_incr.plan.types import Field, Schema, arrow_type, unkept
+from spark_incr.plan.types import Field, Schema, arrow_type, char_length, unkept
 from spark_incr.runtime.tables import TableDefinition, require_keys
 from spark_incr.sql.names import is_reserved
 from spark_incr.sql.show_create import show_create
@@ -109,7 +109,7 @@ def define(
     delivered = arriving or _with_sequence(statement, schema, delivered)
     seen: set[str] = set()
     for field in schema:
-        if arrow_type(field.type) is None:
+        if arrow_type(field.type) is None or char_length(field.type) is not None:
             raise unkept(field)
         if is_reserved(field.name):
             raise error("INCR_RESERVED_NAME", name=field.name)

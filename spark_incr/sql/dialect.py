@@ -244,6 +244,18 @@ class SparkText(Spark):
                     return f"{name}({', '.join(super().sql(o) for o in operands)})"
             return super().sql(expression, key, comment)
 
+        def struct_sql(self, expression: exp.Struct) -> str:
+            """A field has the name of its column unless another is given."""
+            parts = []
+            for part in expression.expressions:
+                named = isinstance(part, exp.PropertyEQ)
+                value = self.sql(part.expression if named else part)
+                own = isinstance(part.expression, exp.Column) and named
+                if named and not (own and part.expression.name == part.name):
+                    value = f"{value} AS {self.sql(part.this)}"
+                parts.append(value)
+            return f"STRUCT({', '.join(parts)})"
+
         def jsonextract_sql(self, expression: exp.JSONExtract) -> str:
             """A part of a VARIANT: `v:a.b[0]`."""
             path = ""

@@ -38,6 +38,7 @@ class RederiveOperator:
         self._lineage = Lineage(node.input, node.keys)
         self._rows = self._bag(arrow_schema(node.input.schema))
         self._results = self._bag(self.schema)
+        self._input = node.input.schema
         self._input_names = list(node.input.names)
         self.arrangements = {"rows": self._rows, "results": self._results}
 
@@ -56,7 +57,8 @@ class RederiveOperator:
         rows = repeated(self._of_keys(self._rows, touched, count)).select(self._input_names)
         # What depends on the order of rows shall depend on the rows alone.
         rows = rows.take(row_order(rows, (), self._input_names))
-        result = self._evaluator.query_rows(self._query, {RELATION: rows}, self.schema)
+        relations = {RELATION: (self._input, rows)}
+        result = self._evaluator.query_rows(self._query, relations, self.schema)
         after = inserted(self._lineage.with_lineage(result))
         both = add([negate(before), after.select(before.column_names)])
         change = arrange(self._results.layout, both)

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from spark_incr.plan.generators import WINDOW, generator_query, time_window
 from spark_incr.plan.nodes import RELATION, Generate
-from spark_incr.plan.types import arrow_schema
+from spark_incr.plan.types import Field, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.changes import WEIGHT
 from spark_incr.runtime.columns import Ints, from_values, validity, values
@@ -43,6 +43,7 @@ class GenerateOperator:
         self.schema = arrow_schema(node.schema)
         self.arrangements: dict[str, Arrangement] = {}
         self._made = node.made
+        self._input = (*node.input.schema, Field(WEIGHT, T.LongType()))
         self._query = print_sql(generator_query(node))
         self._evaluator = evaluator
         self.by_spark: tuple[exp.Expr, ...] = (node.generator,)
@@ -57,7 +58,8 @@ class GenerateOperator:
         """The change of the generated rows for a change of the rows."""
         weighted = self.schema.append(pa.field(WEIGHT, pa.int64()))
         if self._kernel is None:
-            return self._evaluator.query_rows(self._query, {RELATION: changes}, weighted)
+            relations = {RELATION: (self._input, changes)}
+            return self._evaluator.query_rows(self._query, relations, weighted)
         (operand,) = self._compute(changes)
         rows, made = self._kernel(operand)
         kept = changes.select([n for n in weighted.names if n not in self._made]).take(rows)

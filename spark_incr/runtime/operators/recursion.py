@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spark_incr.plan.nodes import Recursion
-from spark_incr.plan.types import arrow_schema
+from spark_incr.plan.types import Field, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag, bag_layout
 from spark_incr.runtime.changes import add, consolidate, inserted, negate, repeated
@@ -23,7 +23,10 @@ class RecursionOperator:
         self.schema = arrow_schema(node.schema)
         self._evaluator = evaluator
         self._query = node.query
-        self._relations = node.relations
+        self._relations = tuple(
+            (name, tuple(Field(n, f.type) for n, f in zip(names, source.schema, strict=True)))
+            for (name, names), source in zip(node.relations, node.sources, strict=True)
+        )
         self._rows = [_bag(arrow_schema(source.schema)) for source in node.sources]
         self._results = _bag(self.schema)
         self.arrangements = {f"rows_{i}": bag for i, bag in enumerate(self._rows)}
@@ -34,8 +37,8 @@ class RecursionOperator:
         for bag, change in zip(self._rows, changes, strict=True):
             add_to_bag(bag, change)
         relations = {
-            name: repeated(bag.snapshot().rows()).rename_columns(list(names))
-            for (name, names), bag in zip(self._relations, self._rows, strict=True)
+            name: (fields, repeated(bag.snapshot().rows()).rename_columns([f.name for f in fields]))
+            for (name, fields), bag in zip(self._relations, self._rows, strict=True)
         }
         result = self._evaluator.query_rows(self._query, relations, self.schema)
         before = self._results.snapshot().rows()

@@ -41,6 +41,7 @@ class WindowOperator:
         self.schema = arrow_schema(node.schema)
         self._evaluator = evaluator
         self._query = print_sql(window_query(node))
+        self._input = node.input.schema
         self._names = list(node.input.names)
         self._lineage = Lineage(node.input, node.keys)
         self._orders: dict[tuple[SortKey, ...], list[WindowCall]] = {}
@@ -78,7 +79,8 @@ class WindowOperator:
             at = row_order(rows, order, self._names, partition)
             computed = self._in_order(rows.take(at), partition[at], order, calls)
             if computed is None:
-                return self._evaluator.query_rows(self._query, {RELATION: rows}, self.schema)
+                relations = {RELATION: (self._input, rows)}
+                return self._evaluator.query_rows(self._query, relations, self.schema)
             back = np.empty(len(at), dtype=np.int64)
             back[at] = np.arange(len(at))
             results |= {name: array.take(pa.array(back)) for name, array in computed.items()}
