@@ -153,6 +153,14 @@ def document() -> str:
                         "functions that are not declared deterministic",
                         "Declare them, or store their values.",
                     ),
+                    (
+                        "`window()`, `session_window()` in QUALIFY, ORDER BY, SORT BY, DISTRIBUTE BY",
+                        "Make a column of the window in a subquery of FROM.",
+                    ),
+                    (
+                        "INTERSECT, EXCEPT and PIVOT of columns of `session_window()`",
+                        "Group by the session in a subquery, and take its start and end.",
+                    ),
                 ],
             ),
         ]

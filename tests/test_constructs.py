@@ -254,6 +254,17 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ("SELECT not_deterministic() AS r FROM t", "INCR_NONDETERMINISTIC", "Declare"),
         ("SELECT reads_a_table(a) AS r FROM t", "INCR_UNSUPPORTED", "in its place"),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
+        (
+            "SELECT k FROM t ORDER BY window(timestamp_seconds(a), '1 hour')",
+            "INCR_UNSUPPORTED",
+            "subquery",
+        ),
+        (
+            "SELECT session_window(timestamp_seconds(a), '1 hour') AS s FROM t EXCEPT"
+            " SELECT session_window(timestamp_seconds(a), '1 hour') AS s FROM t",
+            "INCR_UNSUPPORTED",
+            "",
+        ),
     ],
 )
 def test_refusals_say_what_to_do(

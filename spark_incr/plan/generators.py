@@ -9,6 +9,7 @@ from sqlglot import exp, parse_one
 
 from spark_incr.plan.nodes import RELATION, Generate, Node, column, columns_in
 from spark_incr.plan.types import Field
+from spark_incr.sql.dialect import SparkText, print_sql
 
 if TYPE_CHECKING:
     from spark_incr.plan.environment import Environment
@@ -56,10 +57,18 @@ def generator_query(node: Generate) -> exp.Select:
     """What a generator makes of the rows of `RELATION`, with their weights."""
     if time_window(node.generator):
         kept = [column(n) for n in node.names if n not in node.made]
-        made = exp.alias_(node.generator.copy(), node.made[0], quoted=True)
+        made = exp.alias_(_plain_window(node.generator), node.made[0], quoted=True)
         return exp.select(*kept, made, column(WEIGHT)).from_(exp.to_table(RELATION))
     query = exp.select(*(column(n) for n in node.names), column(WEIGHT))
     return _generating(query.from_(exp.to_table(RELATION)), node.generator, node.made, node.outer)
+
+
+def _plain_window(window: exp.Expr) -> exp.Expr:
+    """A window of time as a plain value: Spark joins those of sessions wherever it groups by them."""
+    if time_window(window) != SESSION_WINDOW:
+        return window.copy()
+    parts = (f"'{part}', {print_sql(window)}.`{part}`" for part in ("start", "end"))
+    return parse_one(f"named_struct({', '.join(parts)})", read=SparkText)
 
 
 def generated_columns(generator: exp.Expr) -> exp.Select:

@@ -18,6 +18,7 @@ from spark_incr.plan.recursion import build_recursion
 from spark_incr.plan.scope import Scope, Visible, column_aliases, folded
 from spark_incr.plan.subqueries import lateral
 from spark_incr.plan.syntax import outermost_subqueries, refuse_clauses, unsupported, words
+from spark_incr.plan.time_windows import below_time_window
 from spark_incr.plan.types import Field
 from spark_incr.sql.dialect import position_of, print_sql
 
@@ -33,7 +34,9 @@ def build_from(select: exp.Select, env: Environment) -> Source:
         for join in select.args.get("joins") or []:
             source = _join(source, join, env)
     for view in select.args.get("laterals") or []:
-        source = _generated(source, view, bool(view.args.get("outer")), env)
+        node, scope, function = below_time_window(view.this, *source, env)
+        read = exp.Lateral(**{**view.args, "this": function})
+        source = _generated((node, scope), read, bool(view.args.get("outer")), env)
     return source
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from spark_incr.errors import error
 from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import (
     bound,
@@ -27,6 +28,7 @@ from spark_incr.plan.nodes import Aggregate, Filter, Node, column
 from spark_incr.plan.ordering import limited, sort_items
 from spark_incr.plan.relations import build_from
 from spark_incr.plan.scope import Bound, Scope, Visible, folded, resolve_column
+from spark_incr.plan.sessions import in_sessions
 from spark_incr.plan.syntax import (
     canonical,
     has_aggregate,
@@ -38,8 +40,9 @@ from spark_incr.plan.syntax import (
     transformed,
     unsupported,
 )
-from spark_incr.plan.time_windows import with_time_window
+from spark_incr.plan.time_windows import below_time_window, time_windows_in, with_time_window
 from spark_incr.plan.windows import with_windows
+from spark_incr.sql.dialect import position_of
 
 Items = list[tuple[str, exp.Expr]]
 
@@ -60,7 +63,9 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     node, scope = build_from(select, env)
     select = _with_arguments(select, scope)
     if select.args.get("where"):
-        node = keep_where(env, node, select.args["where"].this, scope)
+        condition = select.args["where"].this
+        node, scope, condition = below_time_window(condition, node, scope, env)
+        node = keep_where(env, node, condition, scope)
     items = _expand_stars(select.expressions, scope, node, env)
     select, items, node, scope = _in_time_windows(select, items, node, scope, env)
     sort = sort_items(select, items)
@@ -79,7 +84,8 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     if select.args.get("distinct"):
         if select.args["distinct"].args.get("on"):
             raise unsupported(select, "DISTINCT ON")
-        built = Built(Aggregate(built.node.schema, built.node, built.node.names, ()), built.names)
+        rows = in_sessions(built.node, [column(n) for n in built.node.names], env)
+        built = Built(Aggregate(rows.schema, rows, rows.names, ()), built.names)
     return limited(select, built, [by for _, by in sort], env)
 
 
@@ -158,20 +164,28 @@ def _in_time_windows(
     select: exp.Select, items: Items, node: Node, scope: Scope, env: Environment
 ) -> tuple[exp.Select, Items, Node, Scope]:
     """The SELECT over rows in the window of time that it asks for, if it does."""
-    names = ("group", "having", "order", "qualify")
+    _refuse_time_windows(select)
+    names = ("group", "having")
     clauses = [select.args[name] for name in names if select.args.get(name)]
-    group = select.args.get("group")
-    keys: list[exp.Expr] = []
-    if group is not None and sets_of(group) is None:
-        keys = [_selected(e, items, scope) for e in _group_items(group, items)]
-    node, scope, replaced = with_time_window(
-        [*(e for _, e in items), *clauses], keys, node, scope, env
-    )
+    node, scope, replaced = with_time_window([*(e for _, e in items), *clauses], node, scope, env)
     shallow = exp.Select(**select.args)
     for name in names:
         if select.args.get(name):
             shallow.set(name, replaced(select.args[name]))
     return shallow, [(name, replaced(e)) for name, e in items], node, scope
+
+
+def _refuse_time_windows(select: exp.Select) -> None:
+    """Refuse windows of time in clauses above SELECT, which put its result into windows once more."""
+    for clause in ("qualify", "order", "sort", "distribute", "cluster"):
+        written = select.args.get(clause)
+        for call in time_windows_in(written) if written else ():
+            raise error(
+                "INCR_UNSUPPORTED",
+                what=f"{call.name.lower()}() in {clause.upper()}{' BY' * (clause != 'qualify')}",
+                hint="Make a column of the window in a subquery of FROM, and name that here.",
+                position=position_of(call),
+            )
 
 
 def _with_named_windows(select: exp.Select) -> exp.Select:
@@ -279,6 +293,8 @@ def _grouped(
         for e in written_keys
         if outermost_subqueries(selected_by(e))
     }
+    if sets is None:
+        node = in_sessions(node, keys, env)
     reader = AggregateReader(env, scope, node, keys, sets, written)
     aliases: dict[str, exp.Expr] = {}
     selected: Items = []
