@@ -21,6 +21,12 @@ class SessionFunction:
     deterministic: bool
     reads: bool
     """Whether it is made of a query that reads a relation."""
+    body: str = ""
+    """What a function of SQL is made of, as a query."""
+    inputs: str = ""
+    """The parameters of a table function of SQL, as JSON."""
+    returns: str = ""
+    """The columns of a table function of SQL, as JSON."""
 
 
 class Analyzer(Protocol):

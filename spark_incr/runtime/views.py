@@ -39,6 +39,7 @@ class View:
 
     def apply(self, changes: Mapping[str, pa.Table], start: bool = False) -> pa.Table:
         """Maintain the view for a change of its relations; returns its own change."""
+        self.dataflow.evaluator.check_functions()
         change = self.dataflow.apply(changes, start).rename_columns([*self.schema.names, WEIGHT])
         if self._bag is None:
             return change
