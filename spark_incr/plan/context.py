@@ -32,6 +32,10 @@ class SessionFunction:
 class Analyzer(Protocol):
     """What only Spark knows, and what the relations hold."""
 
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether names of a query differ by their case."""
+
     def session_function(self, name: str, arguments: int) -> SessionFunction | None:
         """What a name means if it is a function of the session and not Spark's own."""
 

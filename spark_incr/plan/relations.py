@@ -26,7 +26,7 @@ from spark_incr.plan.nodes import (
 )
 from spark_incr.plan.pivot import pivoted
 from spark_incr.plan.recursion import build_recursion
-from spark_incr.plan.scope import Scope, Visible, column_aliases, folded
+from spark_incr.plan.scope import Scope, Visible, column_aliases, spelled
 from spark_incr.plan.subqueries import lateral
 from spark_incr.plan.syntax import outermost_subqueries, refuse_clauses, unsupported, words
 from spark_incr.plan.table_functions import inlined, sql_function
@@ -115,7 +115,7 @@ def build_constant(query: exp.Expr, env: Environment) -> Built:
 
 def _table(table: exp.Table, env: Environment) -> Source:
     parts = tuple(part.name for part in table.parts)
-    cte = env.ctes.get(folded(parts[0])) if len(parts) == 1 else None
+    cte = env.ctes.get(spelled(parts[0])) if len(parts) == 1 else None
     if cte is not None:
         built = _named_query(cte, env)
         return built.node, _scope_of(table, built, parts)

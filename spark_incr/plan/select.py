@@ -27,7 +27,7 @@ from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
 from spark_incr.plan.ordering import limited, sort_items
 from spark_incr.plan.relations import build_from
-from spark_incr.plan.scope import Bound, Scope, Visible, folded, resolve_column
+from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column, spelled
 from spark_incr.plan.sessions import in_sessions
 from spark_incr.plan.syntax import (
     canonical,
@@ -196,7 +196,7 @@ def _with_named_windows(select: exp.Select) -> exp.Select:
     named: dict[str, exp.Expr] = {}
     for window in select.args["windows"]:
         base = window.args.get("alias")
-        named[folded(window.this.name)] = named[folded(base.name)] if base else window
+        named[spelled(window.this.name)] = named[spelled(base.name)] if base else window
     for key in ("expressions", "qualify", "order", "having"):
         value = select.args.get(key) or []
         for part in value if isinstance(value, list) else [value]:
@@ -206,7 +206,7 @@ def _with_named_windows(select: exp.Select) -> exp.Select:
                     continue
                 window.set("alias", None)
                 for clause in ("partition_by", "order", "spec"):
-                    written = named[folded(name.name)].args.get(clause)
+                    written = named[spelled(name.name)].args.get(clause)
                     copied = (
                         [e.copy() for e in written]
                         if isinstance(written, list)
@@ -223,7 +223,7 @@ def _qualified(condition: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
 
     def change(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and len(node.parts) == 1:
-            named = [e for name, e in items if folded(name) == folded(node.name)]
+            named = [e for name, e in items if spelled(name) == spelled(node.name)]
             if named and not scope.find((), node.name):
                 return exp.Paren(this=named[0].copy())
         return node
@@ -257,7 +257,7 @@ def _projected(node: Node, scope: Scope, items: Items, env: Environment) -> Buil
             continue
         node, resolved = bound(env, node, written, scope, aliases)
         columns.append((name, resolved))
-        aliases.setdefault(folded(name), resolved)
+        aliases.setdefault(spelled(name), resolved)
     projected = env.project(node, env.named(node, columns))
     return Built(projected, tuple(name for name, _ in columns))
 
@@ -300,10 +300,10 @@ def _grouped(
     selected: Items = []
     for name, expression in [*items, *hidden]:
         selected.append((name, reader.read(expression, aliases)))
-        aliases.setdefault(folded(name), expression)
+        aliases.setdefault(spelled(name), expression)
     condition = None
     if having:
-        condition = reader.read(having.this, {folded(n): e for n, e in reversed(items)}, True)
+        condition = reader.read(having.this, {spelled(n): e for n, e in reversed(items)}, True)
     result = reader.aggregate(scalar=group is None)
     if condition is not None:
         result, condition = _fulfilled(result, condition, scope, env)
@@ -385,6 +385,6 @@ def _selected(written: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
         and len(written.parts) == 1
         and not scope.find((), written.name)
     ):
-        named = [e for name, e in items if folded(name) == folded(written.name)]
+        named = [e for name, e in items if spelled(name) == spelled(written.name)]
         return named[0] if named else written
     return written

@@ -19,7 +19,7 @@ from spark_incr.plan.expressions import bound
 from spark_incr.plan.functions import called
 from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Node, column
-from spark_incr.plan.scope import Scope, Visible, folded
+from spark_incr.plan.scope import Scope, Visible, spelled
 from spark_incr.plan.syntax import expression_of
 from spark_incr.sql.dialect import parse_query
 
@@ -64,11 +64,11 @@ def inlined(
 
 def _arguments(call: exp.Expr, function: SessionFunction) -> list[tuple[_Parameter, exp.Expr]]:
     """What is given for each parameter: by place, by name, or its default."""
-    named = {folded(e.this.name): e.expression for e in call.expressions if _is_named(e)}
+    named = {spelled(e.this.name): e.expression for e in call.expressions if _is_named(e)}
     placed = [e for e in call.expressions if not _is_named(e)]
     result = []
     for place, parameter in enumerate(_parameters(function.inputs)):
-        given = placed[place] if place < len(placed) else named.get(folded(parameter.name))
+        given = placed[place] if place < len(placed) else named.get(spelled(parameter.name))
         result.append((parameter, given or expression_of(parameter.default or "NULL")))
     return result
 

@@ -35,10 +35,12 @@ from spark_incr.serve.session_functions import Call, SessionFunctions
 from spark_incr.serve.spark_plans import items
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 # What a query means depends on these; a view keeps those of its creation, and whatever else the
 # session has set of Spark's older ways.
 _CONFS = (
     "spark.sql.ansi.enabled",
+    _CASE_SENSITIVE,
     "spark.sql.session.timeZone",
     "spark.sql.decimalOperations.allowPrecisionLoss",
     "spark.sql.legacy.castComplexTypesToString.enabled",
@@ -88,6 +90,10 @@ class SparkAnalysis:
             ansi=self.confs["spark.sql.ansi.enabled"] == "true",
             time_zone=self.confs["spark.sql.session.timeZone"],
         )
+
+    @property
+    def case_sensitive(self) -> bool:
+        return self.confs.get(_CASE_SENSITIVE) == "true"
 
     def _as_created(self) -> AbstractContextManager[None]:
         """The session with the confs under which the view was created."""
