@@ -19,7 +19,7 @@ from spark_incr.plan.environment import Catalog
 from spark_incr.plan.functions import read_functions
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
 from spark_incr.plan.output_order import output_order, unread_keys
-from spark_incr.plan.scope import Names, folded
+from spark_incr.plan.scope import Names, folded, names_compared
 from spark_incr.plan.types import Field, Schema, arrow_type, type_text, unkept
 from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
@@ -77,7 +77,8 @@ def compile_query(
 
 def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
     """The incremental plan of a query that is known to be valid."""
-    plan = build_plan(_read(text, analyzer), catalog, analyzer)
+    with names_compared(analyzer.case_sensitive):
+        plan = build_plan(_read(text, analyzer), catalog, analyzer)
     validate(plan, "build_plan")
     names = Names({folded(name) for node in walk(plan) for name in node.names})
     return run_packs(plan, PACKS, Context(analyzer, names))

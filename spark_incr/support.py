@@ -128,7 +128,8 @@ def document() -> str:
             "",
             f"{', '.join(f'`{name}`' for name in sorted(GENERATORS))}: linear. explode and posexplode of",
             "arrays have kernels, and so has window() with durations that are literals; the others are",
-            "Spark's, on the batch.",
+            "Spark's, on the batch, and so are table functions of Python. One of SQL is maintained as the",
+            "query that it is made of.",
             "",
             *_section(
                 "Scalar functions and operators by kernels",
@@ -152,6 +153,18 @@ def document() -> str:
                     (
                         "functions that are not declared deterministic",
                         "Declare them, or store their values.",
+                    ),
+                    (
+                        "TABLE arguments of table functions",
+                        "Collect the rows of each group into an array, and call the function by LATERAL.",
+                    ),
+                    (
+                        "`window()`, `session_window()` in QUALIFY, ORDER BY, SORT BY, DISTRIBUTE BY",
+                        "Make a column of the window in a subquery of FROM.",
+                    ),
+                    (
+                        "INTERSECT, EXCEPT and PIVOT of columns of `session_window()`",
+                        "Group by the session in a subquery, and take its start and end.",
                     ),
                 ],
             ),

@@ -154,6 +154,42 @@ def test_constructs_follow_their_tables(spark: SparkSession, group: str) -> None
         check(spark, TABLES, GROUPS[group], batches, magnitude=100.0)
 
 
+def test_names_that_differ_by_case(spark: SparkSession) -> None:
+    queries = [
+        "SELECT X FROM (SELECT id AS x, k AS X FROM t)",
+        "SELECT id % 2 AS ID, count(*) AS n FROM t GROUP BY ID",
+        "SELECT ID + 1 AS a FROM (SELECT id, k AS ID FROM t) GROUP BY ID HAVING ID > 10",
+        "SELECT T.id, t.k FROM t AS T JOIN t ON T.id < t.id AND T.k = t.k",
+        "SELECT v.A FROM (SELECT named_struct('a', id, 'A', k) AS v FROM t)",
+        "SELECT k AS ID, id AS b FROM t ORDER BY ID DESC NULLS LAST, s, b LIMIT 2",
+        "SELECT id FROM (SELECT id, k AS K FROM t) NATURAL JOIN (SELECT DISTINCT k AS K FROM u)",
+        "SELECT B, (SELECT count(*) FROM u WHERE b = B) AS m FROM (SELECT id AS B FROM t) AS q",
+        "SELECT id, transform(array(1), ID -> ID + id) AS a FROM t",
+        "SELECT id, row_number() OVER W AS r FROM t WINDOW w AS (ORDER BY id), W AS (ORDER BY id DESC)",
+    ]
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with interpreted(spark):
+            check(spark, TABLES, queries, BATCHES, reopen=True, reference=True)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_a_view_keeps_how_names_are_compared(spark: SparkSession, tmp_path: Path) -> None:
+    spark_incr.enable(spark, state=str(tmp_path))
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        spark.sql("CREATE INCREMENTAL TABLE cased (a INT, b INT)")
+        query = "SELECT s.A, X FROM (SELECT named_struct('a', a, 'A', b) AS s, a AS x, b AS X FROM cased)"
+        spark.sql(f"CREATE INCREMENTAL VIEW kept AS {query}")
+        spark.conf.unset("spark.sql.caseSensitive")
+        spark.sql("INSERT INTO cased VALUES (1, 2)")
+        assert spark.table("kept").collect() == [(2, 2)]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+        spark_incr.disable(spark)
+
+
 def test_recursion_and_keyed_limits_by_their_texts(spark: SparkSession) -> None:
     recursion = """WITH RECURSIVE r(n, m) AS (SELECT id, 0 FROM t UNION ALL
         SELECT n + 1, m + 1 FROM r WHERE m < 1) SELECT n FROM r"""
@@ -254,6 +290,17 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ("SELECT not_deterministic() AS r FROM t", "INCR_NONDETERMINISTIC", "Declare"),
         ("SELECT reads_a_table(a) AS r FROM t", "INCR_UNSUPPORTED", "in its place"),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
+        (
+            "SELECT k FROM t ORDER BY window(timestamp_seconds(a), '1 hour')",
+            "INCR_UNSUPPORTED",
+            "subquery",
+        ),
+        (
+            "SELECT session_window(timestamp_seconds(a), '1 hour') AS s FROM t EXCEPT"
+            " SELECT session_window(timestamp_seconds(a), '1 hour') AS s FROM t",
+            "INCR_UNSUPPORTED",
+            "",
+        ),
     ],
 )
 def test_refusals_say_what_to_do(

@@ -17,7 +17,7 @@ from spark_incr.plan.nodes import Node
 from spark_incr.plan.ordering import limited_result
 from spark_incr.plan.recursion import is_recursive
 from spark_incr.plan.relations import build_constant
-from spark_incr.plan.scope import Names, folded
+from spark_incr.plan.scope import Names, spelled
 from spark_incr.plan.select import build_select
 from spark_incr.plan.set_operations import build_set_operation
 from spark_incr.plan.syntax import refuse_clauses, unsupported, words
@@ -49,5 +49,5 @@ def _with_ctes(query: exp.Expr, env: Environment) -> Environment:
     ctes = env.ctes
     for cte in clause.expressions:
         recursive = bool(clause.args.get("recursive")) and is_recursive(cte)
-        ctes = {**ctes, folded(cte.alias): Cte(cte, ctes, env.outer, recursive)}
+        ctes = {**ctes, spelled(cte.alias): Cte(cte, ctes, env.outer, recursive)}
     return replace(env, ctes=ctes)

@@ -21,10 +21,20 @@ class SessionFunction:
     deterministic: bool
     reads: bool
     """Whether it is made of a query that reads a relation."""
+    body: str = ""
+    """What a function of SQL is made of, as a query."""
+    inputs: str = ""
+    """The parameters of a table function of SQL, as JSON."""
+    returns: str = ""
+    """The columns of a table function of SQL, as JSON."""
 
 
 class Analyzer(Protocol):
     """What only Spark knows, and what the relations hold."""
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether names of a query differ by their case."""
 
     def session_function(self, name: str, arguments: int) -> SessionFunction | None:
         """What a name means if it is a function of the session and not Spark's own."""

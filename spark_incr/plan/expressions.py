@@ -82,7 +82,7 @@ def scalar(
         if is_generator(node):
             raise unsupported(node, "a generator function")
         if time_window(node):
-            raise unsupported(node, f"{node.name.lower()}() outside SELECT and GROUP BY")
+            raise unsupported(node, f"{node.name.lower()}() here")
         if (window := window_time(node)) is not None:
             return last_moment(scalar(env, window, scope, aliases, known))
         if (compared := padded(node, length, lambda e: transformed(e, change))) is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
-from spark_incr.sql.dialect import position_of, print_sql
+from spark_incr.sql.dialect import parse_query, position_of, print_sql
 
 if TYPE_CHECKING:
     from spark_incr.plan.context import Analyzer
@@ -139,7 +139,9 @@ def _ask(node: exp.Expr, name: str, analyzer: Analyzer) -> None:
         )
     if not found.deterministic:
         raise _unstable(node, "Declare the function deterministic if it is, or store its values.")
-    if found.reads:
+    if found.body:
+        _read_body(node, found.body, analyzer)
+    if found.reads and not found.returns:
         raise error(
             "INCR_UNSUPPORTED",
             what=f"the function {name}, which reads a table,",
@@ -148,6 +150,16 @@ def _ask(node: exp.Expr, name: str, analyzer: Analyzer) -> None:
         )
     if found.aggregates:
         node.meta[AGGREGATE] = True
+
+
+def _read_body(node: exp.Expr, body: str, analyzer: Analyzer) -> None:
+    """Refuse a call of a function of SQL for what it is made of."""
+    try:
+        read_functions(parse_query(body), analyzer)
+    except IncrementalError as failure:
+        if (place := position_of(node)) is not None:
+            failure.place(place)
+        raise
 
 
 def _unstable(node: exp.Expr, hint: str) -> IncrementalError:

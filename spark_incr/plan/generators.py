@@ -1,4 +1,5 @@
-"""Functions that make several rows of one: explode, posexplode, inline, stack, json_tuple."""
+"""Functions that make several rows of one: explode, posexplode, inline, stack, json_tuple, and what
+users register for FROM."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from sqlglot import exp, parse_one
 
 from spark_incr.plan.nodes import RELATION, Generate, Node, column, columns_in
 from spark_incr.plan.types import Field
+from spark_incr.sql.dialect import SparkText, print_sql
 
 if TYPE_CHECKING:
     from spark_incr.plan.environment import Environment
@@ -20,7 +22,7 @@ NAMES = frozenset(
     variant_explode variant_explode_outer""".split()
 )
 _GENERATED = "__incr_generated"
-_ONLY_IN_FROM = ("variant_explode", "variant_explode_outer")
+_VARIANTS = ("variant_explode", "variant_explode_outer")
 _CLASSES = (exp.Explode, exp.ExplodeOuter, exp.Posexplode, exp.PosexplodeOuter, exp.Inline)
 
 
@@ -29,6 +31,12 @@ def is_generator(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in NAMES
     return isinstance(node, _CLASSES)
+
+
+def _only_in_from(generator: exp.Expr) -> bool:
+    """Whether Spark takes a function only in FROM: those of users, and some of its own."""
+    name = generator.name.lower() if isinstance(generator, exp.Anonymous) else ""
+    return bool(name) and (name not in NAMES or name in _VARIANTS)
 
 
 def time_window(node: exp.Expr) -> str | None:
@@ -56,15 +64,23 @@ def generator_query(node: Generate) -> exp.Select:
     """What a generator makes of the rows of `RELATION`, with their weights."""
     if time_window(node.generator):
         kept = [column(n) for n in node.names if n not in node.made]
-        made = exp.alias_(node.generator.copy(), node.made[0], quoted=True)
+        made = exp.alias_(_plain_window(node.generator), node.made[0], quoted=True)
         return exp.select(*kept, made, column(WEIGHT)).from_(exp.to_table(RELATION))
     query = exp.select(*(column(n) for n in node.names), column(WEIGHT))
     return _generating(query.from_(exp.to_table(RELATION)), node.generator, node.made, node.outer)
 
 
+def _plain_window(window: exp.Expr) -> exp.Expr:
+    """A window of time as a plain value: Spark joins those of sessions wherever it groups by them."""
+    if time_window(window) != SESSION_WINDOW:
+        return window.copy()
+    parts = (f"'{part}', {print_sql(window)}.`{part}`" for part in ("start", "end"))
+    return parse_one(f"named_struct({', '.join(parts)})", read=SparkText)
+
+
 def generated_columns(generator: exp.Expr) -> exp.Select:
     """What a generator makes of the rows of `RELATION`, under Spark's names."""
-    if generator.name.lower() in _ONLY_IN_FROM:
+    if _only_in_from(generator) and not time_window(generator):
         made = exp.select(f"{_GENERATED}.*").from_(exp.to_table(RELATION))
         return _generating(made, generator, (), False)
     return exp.select(generator.copy()).from_(exp.to_table(RELATION))
@@ -74,15 +90,20 @@ def _generating(
     query: exp.Select, generator: exp.Expr, made: Sequence[str], outer: bool
 ) -> exp.Select:
     """A query over what a generator makes of its rows, too: by LATERAL VIEW, or by a join for a
-    function that Spark takes only in FROM (and there only by a join without condition)."""
+    function that Spark takes only in FROM (its own ones only by a join without condition)."""
     alias = exp.TableAlias(
         this=exp.to_identifier(_GENERATED),
         columns=[exp.to_identifier(name, quoted=True) for name in made],
     )
-    if generator.name.lower() in _ONLY_IN_FROM:
-        name = _ONLY_IN_FROM[1 if outer else _ONLY_IN_FROM.index(generator.name.lower())]
+    if generator.name.lower() in _VARIANTS:
+        name = _VARIANTS[1 if outer else _VARIANTS.index(generator.name.lower())]
         called = exp.Anonymous(this=name, expressions=[e.copy() for e in generator.expressions])
         return query.join(exp.Lateral(this=called, alias=alias), join_type="cross")
+    if _only_in_from(generator):
+        joined = exp.Lateral(this=generator.copy(), alias=alias)
+        if outer:
+            return query.join(joined, on=exp.true(), join_type="left")
+        return query.join(joined, join_type="cross")
     lateral = exp.Lateral(this=generator.copy(), alias=alias, view=True, outer=outer)
     query.set("laterals", [lateral])
     return query

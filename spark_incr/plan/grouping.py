@@ -14,7 +14,7 @@ from spark_incr.plan.expressions import read_window, scalar, subquery_value
 from spark_incr.plan.grouping_sets import expand, grouping_bit
 from spark_incr.plan.nodes import Aggregate, Call, Node, column, columns_in
 from spark_incr.plan.padding import padded
-from spark_incr.plan.scope import Bound, Scope, find_column, folded
+from spark_incr.plan.scope import Bound, Scope, find_column, spelled
 from spark_incr.plan.syntax import (
     aggregate_call,
     canonical,
@@ -149,7 +149,7 @@ class AggregateReader:
 
     def _aliased(self, written: exp.Column, aliases: Aliases, hiding: bool) -> exp.Expr | None:
         """What a name stands for, if it is an alias here."""
-        named = aliases.get(folded(written.parts[0].name))
+        named = aliases.get(spelled(written.parts[0].name))
         if named is None:
             return None
         found = find_column(written, self.scope)
@@ -305,7 +305,7 @@ def _without(aliases: Aliases, name: str) -> Aliases:
     """The aliases that stand before the named one: an alias never stands for itself."""
     result: dict[str, exp.Expr] = {}
     for key, value in aliases.items():
-        if key == folded(name):
+        if key == spelled(name):
             break
         result[key] = value
     return result

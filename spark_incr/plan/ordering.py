@@ -15,7 +15,7 @@ from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import scalar
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Limit, SortKey, column
-from spark_incr.plan.scope import Bound, Scope, Visible, folded
+from spark_incr.plan.scope import Bound, Scope, Visible, spelled
 from spark_incr.plan.syntax import aggregate_call, transformed
 from spark_incr.plan.types import char_length
 
@@ -39,7 +39,7 @@ def sort_key(key: exp.Expr, items: Items) -> exp.Expr:
         if aggregate_call(node) is not None:
             return node.copy()
         if isinstance(node, exp.Column) and len(node.parts) == 1:
-            named = [e for name, e in items if folded(name) == folded(node.name)]
+            named = [e for name, e in items if spelled(name) == spelled(node.name)]
             return _operand(named[0], node is key) if named else node.copy()
         return node
 

@@ -34,6 +34,7 @@ from spark_incr.plan.nodes import (
     columns_in,
 )
 from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column
+from spark_incr.plan.sessions import refuse_sessions
 from spark_incr.plan.syntax import aggregate_call, transformed, unsupported
 from spark_incr.plan.types import INTEGERS, Field, Schema, char_length, type_text
 from spark_incr.sql.dialect import print_sql, quoted
@@ -94,6 +95,7 @@ def _spread(node: Node, scope: Scope, pivot: exp.Pivot, schema: Schema, env: Env
         for name in columns_in(resolve_column(c, scope, {}))
     } | {name for e in by for name in columns_in(e)}
     kept = [v for v in scope.star(None) if v.column not in read]
+    refuse_sessions(node, [v.column for v in kept], pivot, "PIVOT")
     groups = [column(v.column) for v in kept]
     results = schema[len(kept) :]
     tests: list[list[exp.Expr]] = [

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from spark_incr.plan.environment import Built, Cte, Environment
 from spark_incr.plan.nodes import RELATION, Node, Recursion
-from spark_incr.plan.scope import Scope, folded
+from spark_incr.plan.scope import Scope, spelled
 from spark_incr.plan.syntax import unsupported
 from spark_incr.plan.types import Field, type_text
 from spark_incr.sql.dialect import print_sql, quoted
@@ -27,24 +27,24 @@ def is_recursive(cte: exp.CTE) -> bool:
 
 
 def _is_name(table: exp.Table, name: str) -> bool:
-    return len(table.parts) == 1 and folded(table.name) == folded(name)
+    return len(table.parts) == 1 and spelled(table.name) == spelled(name)
 
 
 def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
     """The plan of a recursive CTE: one operator over all that its definition reads."""
     definition = cte.definition.copy()
     inside = replace(env, ctes=cte.ctes, outer=())
-    own = {folded(c.alias) for c in definition.this.find_all(exp.CTE)}
+    own = {spelled(c.alias) for c in definition.this.find_all(exp.CTE)}
     inputs: dict[str, tuple[str, Node, tuple[str, ...]]] = {}
     for table in list(definition.this.find_all(exp.Table)):
         if _is_name(table, definition.alias) or isinstance(table.this, exp.Func):
             continue
         parts = tuple(part.name for part in table.parts)
-        if len(parts) == 1 and folded(parts[0]) in own:
-            if folded(parts[0]) in cte.ctes or env.catalog.relation(parts) is not None:
+        if len(parts) == 1 and spelled(parts[0]) in own:
+            if spelled(parts[0]) in cte.ctes or env.catalog.relation(parts) is not None:
                 raise unsupported(table, f"the CTE {table.name}, which hides a relation, here")
             continue
-        key = ".".join(map(folded, parts))
+        key = ".".join(map(spelled, parts))
         if key not in inputs:
             node, scope = table_plan(exp.Table(**_bare(table).args), inside)
             if any(v.length is not None for v in scope.columns):

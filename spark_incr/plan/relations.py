@@ -9,16 +9,29 @@ from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.environment import Built, Cte, Environment
-from spark_incr.plan.expressions import keep_where, scalar, subquery_value, with_parts
-from spark_incr.plan.generators import generate, is_generator
+from spark_incr.plan.expressions import bound, keep_where, scalar, subquery_value, with_parts
+from spark_incr.plan.generators import generate, time_window
 from spark_incr.plan.joins import join_on, only
-from spark_incr.plan.nodes import Constant, Filter, Join, JoinKind, Node, Scan, Single, column
+from spark_incr.plan.nodes import (
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Node,
+    Project,
+    Scan,
+    Single,
+    column,
+)
 from spark_incr.plan.padding import padded_pair
 from spark_incr.plan.pivot import pivoted
 from spark_incr.plan.recursion import build_recursion
-from spark_incr.plan.scope import Scope, Visible, column_aliases, folded
+from spark_incr.plan.scope import Scope, Visible, column_aliases, spelled
 from spark_incr.plan.subqueries import lateral
 from spark_incr.plan.syntax import outermost_subqueries, refuse_clauses, unsupported, words
+from spark_incr.plan.table_functions import inlined, sql_function
+from spark_incr.plan.time_windows import below_time_window
 from spark_incr.plan.types import Field, char_length
 from spark_incr.sql.dialect import position_of, print_sql
 
@@ -34,14 +47,16 @@ def build_from(select: exp.Select, env: Environment) -> Source:
         for join in select.args.get("joins") or []:
             source = _join(source, join, env)
     for view in select.args.get("laterals") or []:
-        source = _generated(source, view, bool(view.args.get("outer")), env)
+        node, scope, function = below_time_window(view.this, *source, env)
+        read = exp.Lateral(**{**view.args, "this": function})
+        source = _generated((node, scope), read, bool(view.args.get("outer")), env)
     return source
 
 
 def _relation(source: exp.Expr, env: Environment) -> Source:
-    if isinstance(source, exp.Values) or (
-        isinstance(source, exp.Table) and isinstance(source.this, exp.Func)
-    ):
+    if isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
+        node, scope = _called(source, env)
+    elif isinstance(source, exp.Values):
         built = build_constant(source, env)
         node, scope = built.node, _scope_of(source, built, ())
     elif isinstance(source, exp.Table):
@@ -67,6 +82,20 @@ def _relation(source: exp.Expr, env: Environment) -> Source:
     return node, scope
 
 
+def _called(source: exp.Table, env: Environment) -> Source:
+    """The rows of a table function."""
+    nothing: Source = (Single(()), Scope())
+    function = sql_function(source.this, env)
+    if function is not None:
+        node, built = inlined(source.this, function, *nothing, env)
+        rows = lateral(node, built.node, JoinKind.INNER, env.context)
+        return rows, _scope_of(source, built, (source.this.name,))
+    if any(isinstance(part, (exp.Column, exp.Query)) for part in source.this.walk()):
+        return _generated(nothing, source, False, env)
+    built = build_constant(source, env)
+    return built.node, _scope_of(source, built, ())
+
+
 def _is_relation(inner: exp.Expr) -> bool:
     """Whether what stands in parentheses is a relation or a join, and not a query."""
     if isinstance(inner, exp.Subquery):
@@ -87,7 +116,7 @@ def build_constant(query: exp.Expr, env: Environment) -> Built:
 
 def _table(table: exp.Table, env: Environment) -> Source:
     parts = tuple(part.name for part in table.parts)
-    cte = env.ctes.get(folded(parts[0])) if len(parts) == 1 else None
+    cte = env.ctes.get(spelled(parts[0])) if len(parts) == 1 else None
     if cte is not None:
         built = _named_query(cte, env)
         return built.node, _scope_of(table, built, parts)
@@ -182,12 +211,17 @@ def _lateral_join(left: Source, join: exp.Join, kind: JoinKind, env: Environment
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
         raise unsupported(source, f"{kind.value.upper()} JOIN with LATERAL")
     condition = join.args.get("on")
-    generates = is_generator(source.this)
+    function = sql_function(source.this, env)
+    generates = isinstance(source.this, exp.Func) and function is None
     if generates and (condition is None or condition == exp.true()):
-        return _generated(left, source, kind is JoinKind.LEFT, env)
+        outer = kind is JoinKind.LEFT and condition is not None
+        return _generated(left, source, outer, env)
     inside = env.inside(scope, node.schema)
     if generates:
         inner, added = _generated((Single(()), Scope()), source, False, inside)
+    elif function is not None:
+        node, built = inlined(source.this, function, node, scope, env)
+        inner, added = built.node, _scope_of(source, built, (source.this.name,))
     elif isinstance(source.this, exp.Subquery):
         built = inside.query(source.this)
         inner, added = built.node, _scope_of(source, built, ())
@@ -196,15 +230,33 @@ def _lateral_join(left: Source, join: exp.Join, kind: JoinKind, env: Environment
     both = scope + added
     if condition is not None:
         inner = Filter(inner.schema, inner, scalar(inside, condition, both))
+    elif _is_generator_alone(inner):
+        kind = JoinKind.INNER
     return lateral(node, inner, kind, env.context), both
+
+
+def _is_generator_alone(inner: Node) -> bool:
+    """Whether a LATERAL relation is nothing but what a generator makes: without a condition Spark puts
+    the generator in the place of the join, and what it makes no rows of is gone, LEFT or not."""
+    while isinstance(inner, Project):
+        inner = inner.input
+    return (
+        isinstance(inner, Generate)
+        and isinstance(inner.input, Single)
+        and time_window(inner.generator) is None
+    )
 
 
 def _generated(source: Source, view: exp.Expr, outer: bool, env: Environment) -> Source:
     """The rows that a generator makes of each row: LATERAL VIEW, or LATERAL in FROM."""
     node, scope = source
-    if not is_generator(view.this):
-        raise unsupported(view, "this LATERAL VIEW")
-    generator = with_parts(view.this, lambda e: scalar(env, e, scope))
+
+    def read(operand: exp.Expr) -> exp.Expr:
+        nonlocal node
+        node, value = bound(env, node, operand, scope)
+        return value
+
+    generator = with_parts(view.this, read)
     alias = view.args.get("alias")
     given = [c.name for c in alias.args.get("columns") or []] if alias else []
     before = node.names

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -11,10 +13,27 @@ from spark_incr.errors import IncrementalError, Position, error
 from spark_incr.plan.nodes import column
 from spark_incr.sql.dialect import position_of
 
+_case_sensitive = ContextVar("case_sensitive", default=False)
+
 
 def folded(name: str) -> str:
-    """Names are compared as Spark compares them: without regard to case."""
+    """Names of relations and of what they hold are compared without regard to case."""
     return name.lower()
+
+
+def spelled(name: str) -> str:
+    """The form in which names that a query writes are compared: as the view's session does."""
+    return name if _case_sensitive.get() else folded(name)
+
+
+@contextmanager
+def names_compared(case_sensitive: bool) -> Iterator[None]:
+    """Whether the names of the query that is read here differ by their case."""
+    token = _case_sensitive.set(case_sensitive)
+    try:
+        yield
+    finally:
+        _case_sensitive.reset(token)
 
 
 class Bound(exp.Expression):
@@ -59,7 +78,7 @@ class Scope:
         return [
             c
             for c in self.columns
-            if folded(c.name) == folded(name)
+            if spelled(c.name) == spelled(name)
             and (_qualifies(qualifier, c.qualifier) if qualifier else c.bare)
         ]
 
@@ -80,7 +99,7 @@ class Scope:
 def _qualifies(written: tuple[str, ...], actual: tuple[str, ...]) -> bool:
     """Whether a written qualifier names a relation: t, or db.t for a relation known as db.t."""
     tail = actual[-len(written) :] if len(written) <= len(actual) else ()
-    return tuple(map(folded, written)) == tuple(map(folded, tail))
+    return tuple(map(spelled, written)) == tuple(map(spelled, tail))
 
 
 @dataclass
@@ -114,8 +133,8 @@ def resolve_column(
     found = find_column(node, scope)
     if found is not None:
         return found
-    if folded(parts[0]) in aliases:
-        return _fields(exp.Paren(this=aliases[folded(parts[0])].copy()), parts[1:])
+    if spelled(parts[0]) in aliases:
+        return _fields(exp.Paren(this=aliases[spelled(parts[0])].copy()), parts[1:])
     for enclosing in outer:
         found = find_column(node, enclosing)
         if found is not None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from spark_incr.errors import error
 from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import (
     bound,
@@ -26,7 +27,8 @@ from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
 from spark_incr.plan.ordering import limited, sort_items
 from spark_incr.plan.relations import build_from
-from spark_incr.plan.scope import Bound, Scope, Visible, folded, resolve_column
+from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column, spelled
+from spark_incr.plan.sessions import in_sessions
 from spark_incr.plan.syntax import (
     canonical,
     has_aggregate,
@@ -38,8 +40,9 @@ from spark_incr.plan.syntax import (
     transformed,
     unsupported,
 )
-from spark_incr.plan.time_windows import with_time_window
+from spark_incr.plan.time_windows import below_time_window, time_windows_in, with_time_window
 from spark_incr.plan.windows import with_windows
+from spark_incr.sql.dialect import position_of
 
 Items = list[tuple[str, exp.Expr]]
 
@@ -60,7 +63,9 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     node, scope = build_from(select, env)
     select = _with_arguments(select, scope)
     if select.args.get("where"):
-        node = keep_where(env, node, select.args["where"].this, scope)
+        condition = select.args["where"].this
+        node, scope, condition = below_time_window(condition, node, scope, env)
+        node = keep_where(env, node, condition, scope)
     items = _expand_stars(select.expressions, scope, node, env)
     select, items, node, scope = _in_time_windows(select, items, node, scope, env)
     sort = sort_items(select, items)
@@ -79,7 +84,8 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     if select.args.get("distinct"):
         if select.args["distinct"].args.get("on"):
             raise unsupported(select, "DISTINCT ON")
-        built = Built(Aggregate(built.node.schema, built.node, built.node.names, ()), built.names)
+        rows = in_sessions(built.node, [column(n) for n in built.node.names], env)
+        built = Built(Aggregate(rows.schema, rows, rows.names, ()), built.names)
     return limited(select, built, [by for _, by in sort], env)
 
 
@@ -158,20 +164,28 @@ def _in_time_windows(
     select: exp.Select, items: Items, node: Node, scope: Scope, env: Environment
 ) -> tuple[exp.Select, Items, Node, Scope]:
     """The SELECT over rows in the window of time that it asks for, if it does."""
-    names = ("group", "having", "order", "qualify")
+    _refuse_time_windows(select)
+    names = ("group", "having")
     clauses = [select.args[name] for name in names if select.args.get(name)]
-    group = select.args.get("group")
-    keys: list[exp.Expr] = []
-    if group is not None and sets_of(group) is None:
-        keys = [_selected(e, items, scope) for e in _group_items(group, items)]
-    node, scope, replaced = with_time_window(
-        [*(e for _, e in items), *clauses], keys, node, scope, env
-    )
+    node, scope, replaced = with_time_window([*(e for _, e in items), *clauses], node, scope, env)
     shallow = exp.Select(**select.args)
     for name in names:
         if select.args.get(name):
             shallow.set(name, replaced(select.args[name]))
     return shallow, [(name, replaced(e)) for name, e in items], node, scope
+
+
+def _refuse_time_windows(select: exp.Select) -> None:
+    """Refuse windows of time in clauses above SELECT, which put its result into windows once more."""
+    for clause in ("qualify", "order", "sort", "distribute", "cluster"):
+        written = select.args.get(clause)
+        for call in time_windows_in(written) if written else ():
+            raise error(
+                "INCR_UNSUPPORTED",
+                what=f"{call.name.lower()}() in {clause.upper()}{' BY' * (clause != 'qualify')}",
+                hint="Make a column of the window in a subquery of FROM, and name that here.",
+                position=position_of(call),
+            )
 
 
 def _with_named_windows(select: exp.Select) -> exp.Select:
@@ -182,7 +196,7 @@ def _with_named_windows(select: exp.Select) -> exp.Select:
     named: dict[str, exp.Expr] = {}
     for window in select.args["windows"]:
         base = window.args.get("alias")
-        named[folded(window.this.name)] = named[folded(base.name)] if base else window
+        named[spelled(window.this.name)] = named[spelled(base.name)] if base else window
     for key in ("expressions", "qualify", "order", "having"):
         value = select.args.get(key) or []
         for part in value if isinstance(value, list) else [value]:
@@ -192,7 +206,7 @@ def _with_named_windows(select: exp.Select) -> exp.Select:
                     continue
                 window.set("alias", None)
                 for clause in ("partition_by", "order", "spec"):
-                    written = named[folded(name.name)].args.get(clause)
+                    written = named[spelled(name.name)].args.get(clause)
                     copied = (
                         [e.copy() for e in written]
                         if isinstance(written, list)
@@ -209,7 +223,7 @@ def _qualified(condition: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
 
     def change(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and len(node.parts) == 1:
-            named = [e for name, e in items if folded(name) == folded(node.name)]
+            named = [e for name, e in items if spelled(name) == spelled(node.name)]
             if named and not scope.find((), node.name):
                 return exp.Paren(this=named[0].copy())
         return node
@@ -243,7 +257,7 @@ def _projected(node: Node, scope: Scope, items: Items, env: Environment) -> Buil
             continue
         node, resolved = bound(env, node, written, scope, aliases)
         columns.append((name, resolved))
-        aliases.setdefault(folded(name), resolved)
+        aliases.setdefault(spelled(name), resolved)
     projected = env.project(node, env.named(node, columns))
     return Built(projected, tuple(name for name, _ in columns))
 
@@ -279,15 +293,17 @@ def _grouped(
         for e in written_keys
         if outermost_subqueries(selected_by(e))
     }
+    if sets is None:
+        node = in_sessions(node, keys, env)
     reader = AggregateReader(env, scope, node, keys, sets, written)
     aliases: dict[str, exp.Expr] = {}
     selected: Items = []
     for name, expression in [*items, *hidden]:
         selected.append((name, reader.read(expression, aliases)))
-        aliases.setdefault(folded(name), expression)
+        aliases.setdefault(spelled(name), expression)
     condition = None
     if having:
-        condition = reader.read(having.this, {folded(n): e for n, e in reversed(items)}, True)
+        condition = reader.read(having.this, {spelled(n): e for n, e in reversed(items)}, True)
     result = reader.aggregate(scalar=group is None)
     if condition is not None:
         result, condition = _fulfilled(result, condition, scope, env)
@@ -369,6 +385,6 @@ def _selected(written: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
         and len(written.parts) == 1
         and not scope.find((), written.name)
     ):
-        named = [e for name, e in items if folded(name) == folded(written.name)]
+        named = [e for name, e in items if spelled(name) == spelled(written.name)]
         return named[0] if named else written
     return written

@@ -12,7 +12,8 @@ from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Aggregate, Node, Project, UnionAll, column
 from spark_incr.plan.ordering import limited_result
-from spark_incr.plan.syntax import refuse_clauses
+from spark_incr.plan.sessions import in_sessions, refuse_sessions
+from spark_incr.plan.syntax import refuse_clauses, words
 from spark_incr.plan.types import Field
 
 _CLAUSES = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
@@ -34,8 +35,10 @@ def build_set_operation(operation: exp.SetOperation, env: Environment) -> Built:
     if isinstance(operation, exp.Union):
         node: Node = UnionAll(schema, sides)
         if distinct:
+            node = in_sessions(node, [column(n) for n in node.names], env)
             node = Aggregate(node.schema, node, node.names, ())
     else:
+        refuse_sessions(left.node, left.node.names, operation, words(operation))
         intersect = isinstance(operation, exp.Intersect)
         node = compare_bags(sides, schema, intersect, distinct, env.context)
     return limited_result(operation, Built(node, left.names), env)

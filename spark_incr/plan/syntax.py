@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.aggregates import is_aggregate
-from spark_incr.plan.scope import folded
+from spark_incr.plan.scope import spelled
 from spark_incr.sql.dialect import SparkText, position_of, print_sql
 
 
@@ -138,8 +138,8 @@ def _children(node: exp.Expr) -> list[exp.Expr]:
 
 
 def lambda_columns(lambda_: exp.Lambda) -> list[exp.Column]:
-    parameters = {folded(p.name) for p in lambda_.expressions}
-    return [c for c in lambda_.this.find_all(exp.Column) if folded(c.parts[0].name) in parameters]
+    parameters = {spelled(p.name) for p in lambda_.expressions}
+    return [c for c in lambda_.this.find_all(exp.Column) if spelled(c.parts[0].name) in parameters]
 
 
 def transformed(expression: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

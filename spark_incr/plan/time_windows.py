@@ -3,13 +3,9 @@
 A row is in no window of time, in one or in several, so `window` generates rows as explode does; what
 has no time is in none. Windows that are not said by literals are left to Spark.
 
-A session is what GROUP BY makes of rows whose own windows touch, in order of their start and per
-value of the other keys. With [s, e) the window of a row, it is an island:
-
-    first   = s > max(e) of the rows before, or there are none
-    session = [min(s), max(e)) of the rows with the same number of firsts up to their start
-
-Both can be named `window` and `session_window` beside the columns of FROM.
+A clause puts the rows that it reads into windows for itself: WHERE and SELECT that both ask for a
+window make rows of rows. What a clause has made can be named `window` or `session_window` in it,
+where no column has the name, and is the first column of what the clauses above it read.
 """
 
 from __future__ import annotations
@@ -20,9 +16,8 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.environment import Environment
-from spark_incr.plan.expressions import bound, scalar
+from spark_incr.plan.expressions import scalar
 from spark_incr.plan.generators import (
-    SESSION_WINDOW,
     WINDOW,
     generate,
     last_moment,
@@ -30,8 +25,7 @@ from spark_incr.plan.generators import (
 )
 from spark_incr.plan.nodes import Node, column
 from spark_incr.plan.scope import Bound, Scope, Visible
-from spark_incr.plan.syntax import expression_of, is_subquery, transformed
-from spark_incr.plan.windows import with_windows
+from spark_incr.plan.syntax import expression_of, transformed
 
 _TIMES = (T.TimestampType, T.TimestampNTZType)
 _START = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
@@ -39,18 +33,27 @@ _START = "TIMESTAMP_NTZ '1970-01-01 00:00:00'"
 Replace = Callable[[exp.Expr], exp.Expr]
 
 
+def below_time_window(
+    clause: exp.Expr, node: Node, scope: Scope, env: Environment
+) -> tuple[Node, Scope, exp.Expr]:
+    """The rows that a clause below SELECT reads, in the window of time that it asks for."""
+    node, scope, replaced = with_time_window([clause], node, scope, env, shown=True)
+    return node, scope, replaced(clause)
+
+
 def with_time_window(
     clauses: Sequence[exp.Expr],
-    keys: Sequence[exp.Expr],
     node: Node,
     scope: Scope,
     env: Environment,
+    shown: bool = False,
 ) -> tuple[Node, Scope, Replace]:
     """The rows in the window of time that clauses ask for, and what stands for it in them.
 
-    `keys` are the expressions of GROUP BY. Spark takes one window of time in a query.
+    `shown` is what clauses above read, too. Spark takes one window of time at once, and windows of
+    windows: the innermost comes first.
     """
-    calls = [call for clause in clauses for call in _calls(clause)]
+    calls = [c for clause in clauses for c in time_windows_in(clause) if _is_innermost(c)]
     if not calls:
         return node, scope, lambda expression: expression
     name = time_window(calls[0])
@@ -62,21 +65,30 @@ def with_time_window(
     before = node.names
     node, _ = generate(node, exp.Anonymous(this=name, expressions=read), (), False, env)
     (made,) = (n for n in node.names if n not in before)
-    if name == SESSION_WINDOW and any(_calls(key) for key in keys):
-        others = [key for key in keys if not _calls(key)]
-        node, made = _session(node, made, others, scope, env)
+    if shown or not scope.find((), name):
+        scope = Scope((Visible((), name, made, starred=shown), *scope.columns))
 
-    def replaced(node: exp.Expr) -> exp.Expr:
-        if is_subquery(node):
+    def change(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Query):
             return node.copy()
-        return Bound(this=column(made)) if time_window(node) else node
+        found = time_window(node) and _is_innermost(node)
+        return Bound(this=column(made)) if found else node
 
-    named = Visible((), name, made, starred=False)
-    return node, Scope((*scope.columns, named)), lambda e: transformed(e, replaced)
+    def replaced(expression: exp.Expr) -> exp.Expr:
+        return transformed(expression, change)
+
+    clauses = [replaced(clause) for clause in clauses]
+    node, scope, around = with_time_window(clauses, node, scope, env, shown)
+    return node, scope, lambda expression: around(replaced(expression))
 
 
-def _calls(clause: exp.Expr) -> list[exp.Expr]:
-    return [n for n in clause.walk(prune=is_subquery) if time_window(n)]
+def time_windows_in(clause: exp.Expr) -> list[exp.Expr]:
+    """The windows of time that a clause asks for itself."""
+    return [n for n in clause.walk(prune=lambda n: isinstance(n, exp.Query)) if time_window(n)]
+
+
+def _is_innermost(call: exp.Expr) -> bool:
+    return len(time_windows_in(call)) == 1
 
 
 def _time(read: exp.Expr, node: Node, env: Environment) -> tuple[Node, exp.Expr]:
@@ -104,36 +116,3 @@ def _in_microseconds(read: list[exp.Expr], env: Environment) -> list[exp.Expr]:
         numbers.append(env.analyzer.integer(number))
     numbers += [numbers[0], 0][len(numbers) - 1 :]
     return [read[0], *(exp.Literal.string(f"{n} microseconds") for n in numbers)]
-
-
-def _session(
-    node: Node, own: str, others: Sequence[exp.Expr], scope: Scope, env: Environment
-) -> tuple[Node, str]:
-    """The rows with the session that each is in."""
-    keys: list[exp.Expr] = []
-    for other in others:
-        node, key = bound(env, node, other, scope)
-        keys.append(key)
-    start, end = (expression_of(f"($).`{part}`", column(own)) for part in ("start", "end"))
-    frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    node, latest = _over(node, f"max($) OVER (ORDER BY $ {frame})", (end, start), keys, env)
-    first = expression_of("CASE WHEN $ <= $ THEN 0 ELSE 1 END", start, latest)
-    node, number = _over(node, "sum($) OVER (ORDER BY $)", (first, start), keys, env)
-    island = [*keys, number]
-    node, begin = _over(node, "min($) OVER ()", (start,), island, env)
-    node, finish = _over(node, "max($) OVER ()", (end,), island, env)
-    name = env.names.fresh(SESSION_WINDOW)
-    session = expression_of("named_struct('start', $, 'end', $)", begin, finish)
-    columns: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
-    return env.project(node, [*columns, (name, session)]), name
-
-
-def _over(
-    node: Node, text: str, values: Sequence[exp.Expr], keys: Sequence[exp.Expr], env: Environment
-) -> tuple[Node, exp.Expr]:
-    """The node with a window function over the partitions of keys."""
-    window = expression_of(text, *values)
-    assert isinstance(window, exp.Window)
-    window.set("partition_by", [key.copy() for key in keys])
-    node, (value,) = with_windows(node, [window], env.context)
-    return node, value

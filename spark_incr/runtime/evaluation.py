@@ -31,6 +31,9 @@ class Evaluator(Protocol):
     def start_anew(self) -> None:
         """From here on everything is computed anew: functions of users may be others than before."""
 
+    def check_functions(self) -> None:
+        """Fail if a function that a user has registered is not the one that it was."""
+
     def known_types(
         self, schema: Schema, expressions: Sequence[exp.Expr]
     ) -> list[T.DataType | None]:

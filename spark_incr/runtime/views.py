@@ -48,6 +48,7 @@ class View:
         self, changes: Mapping[str, pa.Table], start: bool = False, filling: bool = False
     ) -> pa.Table:
         """Maintain the view for a change of its relations; returns its own change."""
+        self.dataflow.evaluator.check_functions()
         change = self.dataflow.apply(changes, start, filling)
         change = change.rename_columns([*self.schema.names, WEIGHT])
         if self._bag is None:

@@ -32,12 +32,14 @@ from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions
 from spark_incr.serve.spark_plans import items
-from spark_incr.sql.dialect import print_sql, quoted
+from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 # What a query means depends on these; a view keeps those of its creation, and whatever else the
 # session has set of Spark's older ways.
 _CONFS = (
     "spark.sql.ansi.enabled",
+    _CASE_SENSITIVE,
     "spark.sql.session.timeZone",
     "spark.sql.decimalOperations.allowPrecisionLoss",
     "spark.sql.legacy.castComplexTypesToString.enabled",
@@ -85,11 +87,15 @@ class SparkAnalysis:
         self.memory: dict[str, str] = dict(memory or {})
         self.confs = dict(confs or _settings(spark))
         self._functions = SessionFunctions(spark)
-        self._calls: set[Call] = set()
+        self._calls: dict[Call, SessionFunction] = {}
         self.settings = Settings(
             ansi=self.confs["spark.sql.ansi.enabled"] == "true",
             time_zone=self.confs["spark.sql.session.timeZone"],
         )
+
+    @property
+    def case_sensitive(self) -> bool:
+        return self.confs.get(_CASE_SENSITIVE) == "true"
 
     def _as_created(self) -> AbstractContextManager[None]:
         """The session with the confs under which the view was created."""
@@ -203,12 +209,29 @@ class SparkAnalysis:
         question = f"FUNCTION {name} OF {arguments}"
         if question not in self.memory:
             found = self._functions.find((name, arguments))
+            if found is not None and found.returns:
+                self._check_reading(name, found)
             self.memory[question] = "" if found is None else json.dumps(asdict(found))
         answer = self.memory[question]
         if not answer:
             return None
-        self._calls.add((name, arguments))
-        return SessionFunction(**json.loads(answer))
+        return self._calls.setdefault((name, arguments), SessionFunction(**json.loads(answer)))
+
+    def _check_reading(self, name: str, function: SessionFunction) -> None:
+        """The query of a table function has to be read as Spark reads it."""
+        inputs = _known(function.inputs)
+        assert isinstance(inputs, T.StructType)
+        nulls = [
+            f"CAST(NULL AS {type_text(f.dataType)}) AS {quoted(f.name)}" for f in inputs.fields
+        ]
+        row = f"(SELECT {', '.join(nulls or ['1'])}) AS {quoted(name)}"
+        tree = parse_query(function.body)
+        texts = [
+            f"SELECT __incr_q.* FROM {row}, LATERAL ({body}) AS __incr_q"
+            for body in (function.body, print_sql(bracketed(tree)))
+        ]
+        if not self.same_query(*texts):
+            raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
 
     # Queries
 
@@ -282,6 +305,11 @@ class SparkAnalysis:
     def start_anew(self) -> None:
         self._functions.forget()
 
+    def check_functions(self) -> None:
+        if self._calls:
+            with self._as_created():
+                self._functions.check(self._calls)
+
     def run(self, query: str) -> pa.Table:
         with self._as_created():
             return computed(self.spark.sql(query))
@@ -297,7 +325,6 @@ class SparkAnalysis:
     def query_rows(
         self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
     ) -> pa.Table:
-        self._functions.check(self._calls)
         frames = {name: self._frame(*typed) for name, typed in relations.items()}
         with self._as_created(), self._named(frames):
             result = computed(self.spark.sql(query))
@@ -332,7 +359,6 @@ class SparkAnalysis:
     ) -> list[pa.Array]:
         if rows.num_rows == 0:
             return [pa.array([], arrow_type(t)) for t in types]
-        self._functions.check(self._calls)
         index = "__incr_row"
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
         frame = self._frame((*schema, Field(index, T.LongType())), numbered)

@@ -7,7 +7,8 @@ the view is computed anew. A function that is registered again as it was is no c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -45,11 +46,21 @@ class SessionFunctions:
             return None
         leaves = [leaf.nodeName() for leaf in items(plan.collectLeaves())]
         reads = leaves != ["OneRowRelation"] or not plan.subqueriesAll().isEmpty()
-        return SessionFunction(aggregates, bool(plan.deterministic()), reads)
+        body, inputs, returns = self._written(call[0])
+        deterministic = bool(plan.deterministic())
+        return SessionFunction(aggregates, deterministic, reads, body, inputs, returns)
 
-    def check(self, calls: Iterable[Call]) -> None:
-        """Refuse to go on with a function that is not the one that was met first."""
-        for call in calls:
+    def check(self, calls: Mapping[Call, SessionFunction]) -> None:
+        """Refuse to go on with a function that is not the one that was met first.
+
+        The query of a table function is part of the plan, which stays as it is.
+        """
+        for call, known in calls.items():
+            if known.returns:
+                if self.find(call) != known:
+                    hint = "CREATE OR REPLACE INCREMENTAL VIEW takes the function as it is now."
+                    raise error("INCR_FUNCTION_CHANGED", name=call[0], hint=hint)
+                continue
             content = self._content(call)
             if self._met.setdefault(call, content) != content:
                 raise error("INCR_FUNCTION_CHANGED", name=call[0])
@@ -65,6 +76,9 @@ class SessionFunctions:
         plan = self._analyzed(f"SELECT {text} AS c")
         if plan is not None:
             return plan, "Aggregate" in plan.nodeName()
+        plan = self._analyzed(f"SELECT * FROM {text}")
+        if plan is not None:
+            return plan, False
         return self._analyzed(f"SELECT {text} OVER () AS c"), True
 
     def _analyzed(self, text: str) -> Any:
@@ -74,6 +88,33 @@ class SessionFunctions:
         except PySparkException:
             return None
         return frame._jdf.queryExecution().analyzed()
+
+    def _written(self, name: str) -> tuple[str, str, str]:
+        """The query of a function of SQL, and of a table function its parameters and columns."""
+        jvm: Any = self._spark._jvm
+        state: Any = self._spark._jsparkSession.sessionState()
+        catalyst = jvm.org.apache.spark.sql.catalyst
+        info = state.catalog().lookupFunctionInfo(catalyst.FunctionIdentifier(name))
+        if not str(info.getClassName()).startswith("sqlFunction."):
+            return "", "", ""
+        made = catalyst.catalog.SQLFunction.fromExpressionInfo(info, state.sqlParser())
+        if not made.isTableFunc():
+            return f"SELECT {made.exprText().get()}", "", ""
+        self._check_settings(name, json.loads(info.getUsage()))
+        inputs = made.inputParam()
+        parameters = (
+            inputs.get() if inputs.isDefined() else jvm.org.apache.spark.sql.types.StructType()
+        )
+        return made.queryText().get(), parameters.json(), made.getTableFuncReturnCols().json()
+
+    def _check_settings(self, name: str, properties: Mapping[str, str]) -> None:
+        """Refuse a function whose query means what it meant under other settings."""
+        for key, value in properties.items():
+            setting = key.removeprefix("sqlConfig.")
+            if setting != key and self._spark.conf.get(setting, value) != value:
+                what = f"the function {name}, which was created under {setting} = {value},"
+                hint = "Create the function anew, or the view under that setting."
+                raise error("INCR_UNSUPPORTED", what=what, hint=hint)
 
     def _content(self, call: Call) -> str:
         """What the function does, as far as it can be told."""

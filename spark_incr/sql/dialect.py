@@ -174,6 +174,19 @@ class SparkText(Spark):
                 join.set("kind", "INNER")
             return join
 
+        def _parse_unary(self) -> exp.Expr | None:
+            """An operand; a table as a whole is one to Spark."""
+            if self._match_pair(TokenType.TABLE, TokenType.L_PAREN, advance=False):
+                token = self._curr
+                raise error(
+                    "INCR_UNSUPPORTED",
+                    what="a TABLE argument",
+                    hint="Collect the rows of each group into an array, and call the function for it "
+                    "by LATERAL.",
+                    position=Position(token.line, token.col - (token.end - token.start)),
+                )
+            return super()._parse_unary()
+
         def _parse_table_alias(
             self, alias_tokens: Collection[TokenType] | None = None
         ) -> exp.TableAlias | None:
