@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from spark_incr.errors import Position, error
 from spark_incr.plan.build import build_plan
+from spark_incr.plan.collations import check_keys
 from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Catalog
 from spark_incr.plan.functions import read_functions
@@ -65,6 +66,7 @@ def compile_query(
     plan = compile_plan(text, catalog, analysis)
     for node in walk(plan):
         _check_types(node.schema)
+    check_keys(walk(plan))
     actual = [f.type for f in plan.schema]
     if [type_text(t) for t in actual] != [type_text(f.type) for f in schema]:
         raise error(

@@ -17,9 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.frames import computed, offered
 from spark_incr.plan.change_texts import HOMOMORPHISM, REDERIVED, WEIGHT, StageTexts, changes_of
+from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.nodes import Node, Scan, walk
 from spark_incr.plan.texts import FIRST_BATCH, OUTPUT, batch_of, print_text, texts_of
 from spark_incr.plan.types import Field, Schema, arrow_schema, as_string
+from spark_incr.serve.session_functions import register_collation_key
 from spark_incr.sql.dialect import quoted
 
 _NAME = "__incr_relation"
@@ -110,6 +112,8 @@ class _Views:
         self._frames[name] = frame
 
     def assign(self, name: str, query: str) -> None:
+        if COLLATION_KEY in query:
+            register_collation_key(self._spark)
         self._name(name, self._spark.sql(query))
 
     def assign_rows(self, name: str, schema: Schema, rows: pa.Table | None) -> None:

@@ -1,4 +1,4 @@
-"""VARIANT columns, NULL ones among them, and columns that cannot be kept.
+"""VARIANT columns, NULL ones among them.
 
 The oracle's own model cannot hold a VARIANT: PySpark fails at one that is NULL on the way in and
 out. Here the tables are the session's, and Spark recomputes over them; values are compared as JSON.
@@ -108,17 +108,3 @@ def test_a_variant_is_no_key(session: SparkSession, statement: str) -> None:
     with pytest.raises(IncrementalError) as raised:
         session.sql(statement)
     assert raised.value.condition == "INCR_KEY_TYPE"
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT t.id, k COLLATE UTF8_LCASE AS k FROM t",
-        "SELECT t.id FROM t JOIN t AS u ON t.k COLLATE UTF8_LCASE = u.k",
-    ],
-)
-def test_what_cannot_be_kept_is_refused_where_it_is_read(session: SparkSession, query: str) -> None:
-    with pytest.raises(IncrementalError) as raised:
-        session.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
-    assert raised.value.condition == "INCR_TYPE_UNSUPPORTED"
-    assert raised.value.hint

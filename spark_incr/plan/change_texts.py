@@ -13,7 +13,7 @@ import pyspark.sql.types as T
 import sqlglot
 from sqlglot import exp
 
-from spark_incr.plan.types import Field, Schema, contains_float
+from spark_incr.plan.types import Field, Schema, is_told_by_text
 from spark_incr.sql.dialect import DIALECT
 
 WEIGHT = "__incr_w"
@@ -108,30 +108,31 @@ def bag_state(name: str, schema: Schema) -> State:
 def consolidated(schema: Schema, changes: str, conditions: Sequence[exp.Expr]) -> exp.Select:
     """One row per distinct row of a change that meets the conditions, its weights summed.
 
-    GROUP BY takes -0.0 for 0.0; in a row they are two values, told apart by their texts.
+    GROUP BY takes -0.0 for 0.0, and strings for equal by their collation; in a row they are two
+    values, told apart by their texts.
     """
-    floats = [f.name for f in schema if contains_float(f.type)]
+    by_text = [f.name for f in schema if is_told_by_text(f.type)]
     items = [
-        named(exp.First(this=c), c.name) if c.name in floats else c
+        named(exp.First(this=c), c.name) if c.name in by_text else c
         for c in columns([f.name for f in schema])
     ]
     query = select([*items, parse(f"SUM({WEIGHT}) AS {WEIGHT}")], relation(changes))
     if conditions:
         query = query.where(*conditions)
     if schema:
-        query = query.group_by(*columns([f.name for f in schema]), *texts_of(floats))
+        query = query.group_by(*columns([f.name for f in schema]), *texts_of(by_text))
     return query
 
 
 def merged_bag(state: str, schema: Schema, delta: exp.Expr, exact: bool = True) -> Text:
     """B ⊎ Δ for a consolidated Δ known as `d`; what reaches weight 0 leaves.
 
-    An `exact` bag tells -0.0 from 0.0; one that is not takes rows for equal as GROUP BY does.
+    An `exact` bag tells such values apart; one that is not takes rows for equal as GROUP BY does.
     """
     names = [f.name for f in schema]
-    floats = [f.name for f in schema if exact and contains_float(f.type)]
+    by_text = [f.name for f in schema if exact and is_told_by_text(f.type)]
     matches = [same([name], "s", "d") for name in names]
-    for here, there in zip(texts_of(floats, "s"), texts_of(floats, "d"), strict=True):
+    for here, there in zip(texts_of(by_text, "s"), texts_of(by_text, "d"), strict=True):
         matches.append(exp.NullSafeEQ(this=here, expression=there))
     weight = parse(f"COALESCE(s.{WEIGHT}, 0) + COALESCE(d.{WEIGHT}, 0)")
     items = [*(either(name) for name in names), named(weight, WEIGHT)]
@@ -159,5 +160,5 @@ def either(name: str) -> exp.Expr:
 
 
 def texts_of(names: Sequence[str], side: str | None = None) -> list[exp.Expr]:
-    """Columns as texts, which tell -0.0 from 0.0."""
+    """Columns as texts, which tell apart what is equal: -0.0 and 0.0."""
     return [exp.cast(column, "string") for column in columns(names, side)]

@@ -27,7 +27,7 @@ from spark_incr.plan.syntax import (
     transformed,
     unsupported,
 )
-from spark_incr.plan.types import Field, as_string
+from spark_incr.plan.types import Field, as_string, is_collated
 
 Aliases = Mapping[str, exp.Expr]
 
@@ -264,7 +264,7 @@ class AggregateReader:
             replace(c, type=t, expression=None)
             for (_, c), t in zip(self.untyped, types, strict=True)
         )
-        if any(call.function == AFFECTED or _sums_intervals(call) for call in calls):
+        if any(call.function == AFFECTED or self._has_no_tier(call) for call in calls):
             calls = tuple(
                 replace(
                     call,
@@ -290,15 +290,19 @@ class AggregateReader:
         schema = keys + tuple(Field(c.name, c.type) for c in calls)
         return Aggregate(schema, below, tuple(names), calls, scalar)
 
+    def _has_no_tier(self, call: Call) -> bool:
+        """Whether only Spark can evaluate a call: it adds intervals up by rules of its own, and
+        compares strings by their collations."""
+        if call.function in ("sum", "avg"):
+            return isinstance(call.type, (T.DayTimeIntervalType, T.YearMonthIntervalType))
+        if call.function == "count" and not call.distinct:
+            return False
+        read = [e for e, name in self.inputs.items() if name in call.arguments]
+        return any(map(is_collated, self.env.types(self.node.schema, read)))
+
     def _columns(self, expression: exp.Expr) -> tuple[str, ...]:
         """The columns that an expression reads, as inputs of the aggregate."""
         return tuple(self._input(column(n), n) for n in sorted(columns_in(expression)))
-
-
-def _sums_intervals(call: Call) -> bool:
-    """Whether a call has no monoid: Spark adds intervals up by rules of their own."""
-    intervals = (T.DayTimeIntervalType, T.YearMonthIntervalType)
-    return call.function in ("sum", "avg") and isinstance(call.type, intervals)
 
 
 def _without(aliases: Aliases, name: str) -> Aliases:

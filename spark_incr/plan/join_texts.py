@@ -31,7 +31,7 @@ from spark_incr.plan.change_texts import (
     texts_of,
 )
 from spark_incr.plan.nodes import Join, JoinKind, Node
-from spark_incr.plan.types import Schema, contains_float, type_text
+from spark_incr.plan.types import Schema, is_told_by_text, type_text
 
 
 def join_texts(node: Join, name: str, left: str, right: str) -> StageTexts:
@@ -112,7 +112,7 @@ class _Side:
         floats = [
             place
             for place, key in enumerate(self.keys)
-            if self.exact and contains_float(self.node.type_of(key))
+            if self.exact and is_told_by_text(self.node.type_of(key))
         ]
         mine = texts_of([self.keys[place] for place in floats], own)
         theirs = texts_of([other.keys[place] for place in floats], others)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyspark.sql.types as T
 from sqlglot import exp
 
+from spark_incr.plan.collations import in_collation, uncompared
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import (
     Filter,
@@ -23,7 +24,8 @@ from spark_incr.plan.nodes import (
     columns_in,
     conjuncts,
 )
-from spark_incr.plan.types import Field, as_string, type_text
+from spark_incr.plan.types import Field, as_string, is_collated, type_text
+from spark_incr.sql.dialect import print_sql
 
 
 def join_on(
@@ -68,7 +70,10 @@ def keyed_join(
         (right_type,) = context.analyzer.types(right.schema, [there])
         left_type, right_type = as_string(left_type), as_string(right_type)
         compared = left_type
-        if left_type != right_type:
+        if is_collated(left_type) or is_collated(right_type):
+            either = exp.Coalesce(this=here.copy(), expressions=[there.copy()])
+            (compared,) = context.analyzer.types(left.schema + right.schema, [either])
+        elif left_type != right_type:
             compared = context.analyzer.comparison_type(left_type, right_type)
         left, left_key = _with_key(left, cast_to(here, left_type, compared), compared, context)
         right, right_key = _with_key(right, cast_to(there, right_type, compared), compared, context)
@@ -105,6 +110,11 @@ def cast_to(expression: exp.Expr, source: T.DataType, target: T.DataType) -> exp
     """The expression in the target type."""
     if as_string(source) == as_string(target):
         return expression
+    text = T.StringType()
+    if isinstance(target, T.StringType) and target != text:
+        return in_collation(cast_to(expression, source, text), target)
+    if is_collated(target):
+        raise uncompared(print_sql(expression), source)
     return exp.Cast(this=expression, to=exp.DataType.build(type_text(target), dialect="spark"))
 
 

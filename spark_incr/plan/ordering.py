@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from spark_incr.plan.collations import with_keys
 from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import scalar
 from spark_incr.plan.joins import only
@@ -64,13 +65,15 @@ def limited(query: exp.Expr, built: Built, sort: Sequence[exp.Ordered], env: Env
     limit, offset = (_number(_written(query, name), env) for name in ("limit", "offset"))
     node = built.node
     columns = node.names[len(node.names) - len(sort) :]
+    node, collated = with_keys(node, columns, env.context)
+    columns = tuple(collated.get(name, name) for name in columns)
     keys = tuple(
         SortKey(name, bool(by.args.get("desc")), bool(by.args.get("nulls_first")))
         for name, by in zip(columns, sort, strict=True)
     )
     first = Limit(node.schema, node, keys, limit, offset or 0)
     names = built.names[: len(built.names) - len(sort)]
-    return Built(only(first, node.names[: len(names)]), names)
+    return Built(only(first, built.node.names[: len(names)]), names)
 
 
 def limited_result(query: exp.Expr, built: Built, env: Environment) -> Built:

@@ -13,8 +13,8 @@ from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Aggregate, Node, Project, UnionAll, column
 from spark_incr.plan.ordering import limited_result
 from spark_incr.plan.sessions import in_sessions, refuse_sessions
-from spark_incr.plan.syntax import refuse_clauses, words
-from spark_incr.plan.types import Field
+from spark_incr.plan.syntax import refuse_clauses, unsupported, words
+from spark_incr.plan.types import Field, is_collated
 
 _CLAUSES = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
 
@@ -31,6 +31,9 @@ def build_set_operation(operation: exp.SetOperation, env: Environment) -> Built:
         Field(env.names.fresh(name), t) for name, t in zip(left.names, types, strict=True)
     )
     sides = _of_types(left.node, types, env), _of_types(right.node, types, env)
+    if isinstance(operation, exp.Intersect) and any(map(is_collated, types)):
+        hint = "Write it with EXISTS, which says whose strings are shown."
+        raise unsupported(operation, "INTERSECT of strings with a collation", hint)
     distinct = bool(operation.args.get("distinct"))
     if isinstance(operation, exp.Union):
         node: Node = UnionAll(schema, sides)

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 import pyspark.sql.types as T
 from sqlglot import exp
 
+from spark_incr.plan.collations import uncompared
 from spark_incr.plan.context import Context
 from spark_incr.plan.decorrelate import (
+    Pulled,
     always_one_row,
     free_columns,
     outer_values,
@@ -34,15 +36,18 @@ from spark_incr.plan.nodes import (
     Node,
     Project,
     column,
+    columns_in,
+    walk,
 )
-from spark_incr.plan.types import Field, char_length
+from spark_incr.plan.types import Field, char_length, is_collated
+from spark_incr.sql.dialect import print_sql
 
 
 def keep_where_exists(node: Node, inner: Node, exists: bool, context: Context) -> Node:
     """The outer rows for which the subquery has a row, or has none."""
     kind = JoinKind.SEMI if exists else JoinKind.ANTI
     names = node.names
-    pulled = pull_up(inner, context)
+    pulled = _pulled(node, inner, context)
     if pulled is not None and pulled.defaults is None:
         condition = exp.and_(*pulled.conditions) if pulled.conditions else None
         return only(join_on(node, pulled.node, condition, kind, context), names)
@@ -121,7 +126,7 @@ def scalar_value(node: Node, inner: Node, context: Context) -> tuple[Node, exp.E
     """The outer query with the value of a scalar subquery as a column."""
     inner = _as_value(inner)
     value = inner.names[0]
-    pulled = pull_up(inner, context)
+    pulled = _pulled(node, inner, context)
     if pulled is not None and not pulled.conditions and always_one_row(inner):
         return Join(node.schema + inner.schema, node, inner, ()), column(value)
     if pulled is not None and pulled.defaults is not None:
@@ -155,6 +160,30 @@ def scalar_value(node: Node, inner: Node, context: Context) -> tuple[Node, exp.E
     return checked, column(single.name)
 
 
+def _pulled(node: Node, inner: Node, context: Context) -> Pulled | None:
+    """The subquery with the conditions that tie it to the outer query pulled out of it.
+
+    An aggregate in it groups by the columns of those that are equalities, so it has to take for
+    equal what they do: strings of one collation.
+    """
+    pulled = pull_up(inner, context)
+    if pulled is None or not any(isinstance(n, Aggregate) for n in walk(inner)):
+        return pulled
+    schema = (*node.schema, *pulled.node.schema)
+    for condition in pulled.conditions:
+        if not isinstance(condition, exp.EQ):
+            continue
+        read = columns_in(condition)
+        if not condition.find(exp.Collate) and not any(
+            is_collated(f.type) for f in schema if f.name in read
+        ):
+            continue
+        one, other = context.analyzer.types(schema, [condition.left, condition.right])
+        if one != other:
+            raise uncompared(print_sql(condition.right), other)
+    return pulled
+
+
 def _as_value(inner: Node) -> Node:
     """The subquery whose value is no column of CHAR any more, so that it is not padded."""
     (field,) = inner.schema
@@ -166,7 +195,7 @@ def _as_value(inner: Node) -> Node:
 def lateral(node: Node, inner: Node, kind: JoinKind, context: Context) -> Node:
     """The outer query with the rows that a subquery has for each of its rows."""
     names = (*node.names, *inner.names)
-    pulled = pull_up(inner, context)
+    pulled = _pulled(node, inner, context)
     if pulled is not None and pulled.defaults is None:
         condition = exp.and_(*pulled.conditions) if pulled.conditions else None
         return only(join_on(node, pulled.node, condition, kind, context), names)
@@ -181,6 +210,9 @@ def _pushed(
     names = sorted(free_columns(inner) & set(node.names))
     if not names:
         return inner, []
+    for name in names:
+        if is_collated(node.type_of(name)):
+            raise uncompared(name, node.type_of(name))
     values, renamed = outer_values(node, names, context)
     pushed = push_down(values, renamed, inner, context)
     return pushed, [(column(n), column(renamed[n]), True) for n in names]

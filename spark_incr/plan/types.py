@@ -55,7 +55,6 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
 _INSTEAD: dict[type[T.DataType], str] = {
     T.CharType: "Use STRING inside of other types and in sources.",
     T.VarcharType: "Use STRING inside of other types and in sources.",
-    T.StringType: "Compare by COLLATE where it matters, and keep a STRING of the default collation.",
 }
 """What to do where a type cannot be kept."""
 
@@ -70,13 +69,7 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
     >>> arrow_type(T.DecimalType(10, 2)), arrow_type(T.ArrayType(T.DateType()))
     (Decimal128Type(decimal128(10, 2)), ListType(list<element: date32[day]>))
     """
-    if isinstance(spark_type, T.StringType):
-        return (
-            pa.string()
-            if type(spark_type) is T.StringType and spark_type.isUTF8BinaryCollation()
-            else None
-        )
-    if isinstance(spark_type, T.CharType):
+    if isinstance(spark_type, (T.StringType, T.CharType)):
         return pa.string()
     if isinstance(spark_type, T.DecimalType):
         return pa.decimal128(spark_type.precision, spark_type.scale)
@@ -154,9 +147,10 @@ def holds(spark_type: T.DataType, *kinds: type[T.DataType]) -> bool:
     return any(isinstance(part, kinds) for part in parts(spark_type))
 
 
-def contains_float(spark_type: T.DataType) -> bool:
-    """Whether a value of the type may hold NaN or -0.0."""
-    return holds(spark_type, *FLOATS)
+def is_told_by_text(spark_type: T.DataType) -> bool:
+    """Whether values may be equal and yet be told apart by their texts: -0.0 and 0.0, and what a
+    collation takes for equal."""
+    return holds(spark_type, *FLOATS) or is_collated(spark_type)
 
 
 def has_several_forms(spark_type: T.DataType) -> bool:
@@ -167,6 +161,12 @@ def has_several_forms(spark_type: T.DataType) -> bool:
 def is_comparable(spark_type: T.DataType) -> bool:
     """Whether Spark compares values of the type, so that they can be keys: all but VARIANT."""
     return not holds(spark_type, T.VariantType)
+
+
+def is_collated(spark_type: T.DataType) -> bool:
+    """Whether a value is, or holds, a string that is compared otherwise than byte by byte."""
+    texts = (part for part in parts(spark_type) if isinstance(part, T.StringType))
+    return any(not text.isUTF8BinaryCollation() for text in texts)
 
 
 def as_string(spark_type: T.DataType) -> T.DataType:

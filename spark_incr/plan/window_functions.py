@@ -12,7 +12,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.nodes import SortKey, Window
-from spark_incr.plan.types import INTEGERS
+from spark_incr.plan.types import INTEGERS, is_collated
 
 PARTITION = "partition"
 ROWS = "rows"
@@ -136,7 +136,8 @@ def _order(window: exp.Window, node: Window) -> tuple[SortKey, ...] | None:
     for by in order.expressions if order is not None else []:
         if not isinstance(by.this, exp.Column):
             return None
-        if isinstance(node.input.type_of(by.this.name), T.MapType):
+        kind = node.input.type_of(by.this.name)
+        if isinstance(kind, T.MapType) or is_collated(kind):
             return None
         keys.append(
             SortKey(by.this.name, bool(by.args.get("desc")), bool(by.args.get("nulls_first")))
@@ -188,6 +189,6 @@ def _aggregate(
     type_ = node.input.type_of(column)
     if kind in ("sum", "avg") and not isinstance(type_, (*INTEGERS, T.DoubleType, T.FloatType)):
         return None
-    if kind in ("min", "max") and isinstance(type_, T.MapType):
+    if kind in ("min", "max") and (isinstance(type_, T.MapType) or is_collated(type_)):
         return None
     return WindowCall(name, kind, order, frame, column)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import pyspark.sql.types as T
 from sqlglot import exp
 
+from spark_incr.plan.collations import collation_key, has_key
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import RELATION, Node, Project, Rederive, Window, column
 from spark_incr.plan.types import Field
@@ -72,9 +73,13 @@ def _with_columns(
 ) -> tuple[Node, list[str]]:
     """The node with each expression as a column."""
     types = context.analyzer.types(node.schema, list(expressions))
+    keyed = [
+        (collation_key(e), T.BinaryType()) if has_key(t) else (e, t)
+        for e, t in zip(expressions, types, strict=True)
+    ]
     added: list[tuple[Field, exp.Expr]] = []
     keys: list[str] = []
-    for expression, type_ in zip(expressions, types, strict=True):
+    for expression, type_ in keyed:
         if isinstance(expression, exp.Column):
             keys.append(expression.name)
             continue

@@ -14,7 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_incr.errors import error
-from spark_incr.plan.types import Field, Schema, arrow_schema, char_length, is_comparable, type_text
+from spark_incr.plan.types import (
+    Field,
+    Schema,
+    arrow_schema,
+    char_length,
+    is_collated,
+    is_comparable,
+    type_text,
+)
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import (
     Departure,
@@ -64,6 +72,10 @@ def require_keys(columns: Iterable[Field]) -> None:
     for field_ in columns:
         if not is_comparable(field_.type):
             raise error("INCR_KEY_TYPE", name=field_.name, type=type_text(field_.type))
+        if is_collated(field_.type):
+            detail = "Keys are compared byte by byte, and such strings are not."
+            kind = type_text(field_.type)
+            raise error("INCR_KEY_TYPE", name=field_.name, type=kind, detail=detail)
 
 
 class Table:

@@ -22,6 +22,7 @@ from sqlglot import exp
 
 from spark_incr.errors import error
 from spark_incr.frames import columns_for, columns_of, computed, in_type, offered
+from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.context import SessionFunction
 from spark_incr.plan.functions import CLOCK
 from spark_incr.plan.generators import generated_columns
@@ -30,7 +31,7 @@ from spark_incr.plan.types import Field, Schema, arrow_type, as_string, type_tex
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
-from spark_incr.serve.session_functions import Call, SessionFunctions
+from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
 from spark_incr.serve.spark_plans import items
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 
@@ -135,6 +136,7 @@ class SparkAnalysis:
         if not texts:
             return []
         try:
+            self._register(texts)
             with unlogged(), self._as_created():
                 frame = self._empty(schema).selectExpr(
                     *(f"{t} AS c{i}" for i, t in enumerate(texts))
@@ -325,12 +327,18 @@ class SparkAnalysis:
     def query_rows(
         self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
     ) -> pa.Table:
+        self._register([query])
         frames = {name: self._frame(*typed) for name, typed in relations.items()}
         with self._as_created(), self._named(frames):
             result = computed(self.spark.sql(query))
         pairs = zip(result.columns, schema, strict=True)
         columns = [in_type(single(column), field.type) for column, field in pairs]
         return pa.Table.from_arrays(columns, schema=schema)
+
+    def _register(self, texts: Sequence[str]) -> None:
+        """Let the session know the key of a collation, which Spark has and gives no name."""
+        if any(COLLATION_KEY in text for text in texts):
+            register_collation_key(self.spark)
 
     @contextmanager
     def _named(self, frames: Mapping[str, DataFrame]) -> Iterator[None]:
@@ -363,6 +371,7 @@ class SparkAnalysis:
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
         frame = self._frame((*schema, Field(index, T.LongType())), numbered)
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
+        self._register(texts)
         with self._as_created():
             result = computed(frame.selectExpr(*texts, index)).sort_by(index)
         return [in_type(single(result.column(i)), arrow_type(t)) for i, t in enumerate(types)]

@@ -16,13 +16,35 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_incr.errors import error
+from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.context import SessionFunction
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.spark_plans import expressions, items
 from spark_incr.sql.dialect import quoted
 
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+
 Call = tuple[str, int]
 """The name of a function and the number of its arguments."""
+
+
+def register_collation_key(spark: SparkSession) -> None:
+    """Name an expression of Spark's in a session, if it has no name there."""
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    registry = session.sessionState().functionRegistry()
+    if session.catalog().functionExists(COLLATION_KEY):
+        return
+    kind = jvm.java.lang.Class.forName(f"{_EXPRESSIONS}.CollationKey")
+    tag = _module(jvm.scala.reflect, "ClassTag").apply(kind)
+    registries = _module(jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistryBase")
+    made = registries.build(COLLATION_KEY, _module(jvm.scala, "None"), tag)
+    registry.createOrReplaceTempFunction(COLLATION_KEY, made._2(), "built-in")
+
+
+def _module(package: Any, name: str) -> Any:
+    """An object of Scala."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 class SessionFunctions:

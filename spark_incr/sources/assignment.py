@@ -13,7 +13,14 @@ from collections.abc import Callable
 import pyspark.sql.types as T
 
 from spark_incr.errors import IncrementalError, error
-from spark_incr.plan.types import FLOATS, INTEGERS, Field, contains_float, holds, is_comparable
+from spark_incr.plan.types import (
+    FLOATS,
+    INTEGERS,
+    Field,
+    holds,
+    is_comparable,
+    is_told_by_text,
+)
 from spark_incr.sql.names import quote
 
 OVERFLOW = "[CAST_OVERFLOW_IN_TABLE_INSERT] "
@@ -34,13 +41,13 @@ def assigned(value: str, source: T.DataType, column: Field, table: str, *, by_na
 def unchanged(old: str, new: str, column_type: T.DataType) -> str:
     """SQL that tells whether two values of one type are the same to a reader.
 
-    `<=>` takes -0.0 for 0.0, which a reader can tell apart, and does not know maps; a value that
-    cannot be compared counts as changed.
+    `<=>` takes -0.0 for 0.0 and what a collation takes for equal, which a reader can tell apart, and
+    does not know maps; a value that cannot be compared counts as changed.
     """
     if not is_comparable(column_type):
         return "false"
     same = f"{_comparable(old, column_type)} <=> {_comparable(new, column_type)}"
-    if contains_float(column_type):
+    if is_told_by_text(column_type):
         same += f" AND CAST({old} AS STRING) <=> CAST({new} AS STRING)"
     return f"({same})"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from spark_incr.plan.types import arrow_type
+from spark_incr.plan.types import arrow_type, is_collated
 from spark_incr.runtime.expressions import (
     arithmetic,
     bits,
@@ -91,5 +91,7 @@ def _compile(node: exp.Expr, types: Types, settings: Settings) -> Compiled | Non
         operands.append(operand)
     spark_type = types(node)
     if spark_type is None or arrow_type(spark_type) is None:
+        return None
+    if is_collated(spark_type) or any(is_collated(operand.type) for operand in operands):
         return None
     return rule.kernel(Call(node, spark_type, tuple(operands), settings))
