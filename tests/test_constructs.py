@@ -128,6 +128,8 @@ GROUPS: dict[str, list[str]] = {
         "SELECT k, -max(id) AS m FROM t GROUP BY k ORDER BY max(id), k LIMIT 2",
         "SELECT k, -max(id) AS id FROM t GROUP BY k ORDER BY id + 1, k LIMIT 2",
         "SELECT f.* FROM (SELECT struct(id, k) AS f FROM t)",
+        "SELECT q.id FROM IDENTIFIER('t') AS q JOIN u ON q.k = IDENTIFIER('u.k')",
+        "SELECT IDENTIFIER('id') AS a, sum(IDENTIFIER('q.`k`')) AS b FROM (SELECT k AS id, id AS k FROM t) AS q GROUP BY ALL",
     ],
     "shapes": [
         "FROM t |> WHERE id > 1 |> SELECT id, k",
@@ -290,6 +292,7 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ("SELECT not_deterministic() AS r FROM t", "INCR_NONDETERMINISTIC", "Declare"),
         ("SELECT reads_a_table(a) AS r FROM t", "INCR_UNSUPPORTED", "in its place"),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
+        ("SELECT a FROM IDENTIFIER('t' || '')", "INCR_UNSUPPORTED", "Write the name"),
         (
             "SELECT k FROM t ORDER BY window(timestamp_seconds(a), '1 hour')",
             "INCR_UNSUPPORTED",

@@ -316,7 +316,26 @@ def parse_query(text: str) -> exp.Query:
         raise error("INCR_SYNTAX", what=str(failure)) from None
     if not isinstance(tree, exp.Query):
         raise error("INCR_SYNTAX", what="a view is made of one query")
+    _write_identifiers(tree)
     return tree
+
+
+def _write_identifiers(tree: exp.Expr) -> None:
+    """Put the names that IDENTIFIER() says in its place: of relations, or of columns."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        if call.name.upper() != "IDENTIFIER":
+            continue
+        if [operand.is_string for operand in call.expressions] != [True]:
+            hint = "Write the name."
+            what = "IDENTIFIER() of an expression"
+            raise error("INCR_UNSUPPORTED", what=what, hint=hint, position=position_of(call))
+        written = call.expressions[0].name
+        if isinstance(call.parent, exp.Table):
+            named = sqlglot.parse_one(written, read=SparkText, into=exp.Table)
+            for part in ("this", "db", "catalog"):
+                call.parent.set(part, named.args.get(part))
+        else:
+            call.replace(sqlglot.parse_one(written, read=SparkText))
 
 
 def print_sql(tree: exp.Expr, pretty: bool = False) -> str:
