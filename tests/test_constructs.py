@@ -101,6 +101,10 @@ GROUPS: dict[str, list[str]] = {
         "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u FULL JOIN (SELECT 1 AS one) AS o ON true WHERE u.k = t.k)",
         "SELECT id, q.c FROM t, LATERAL (SELECT skewness(b) AS s, approx_count_distinct(b) AS c FROM u WHERE u.k = t.k) AS q",
         "SELECT k, q.e FROM u, LATERAL (SELECT explode(u.xs) AS e) AS q",
+        "SELECT id, q.b FROM t, LATERAL (SELECT b FROM u WHERE u.b < t.id) AS q",
+        "SELECT id, q.b FROM t JOIN LATERAL (SELECT b FROM u WHERE u.k = t.k AND u.b < t.id) AS q",
+        "SELECT id, q.b FROM t JOIN LATERAL (SELECT b FROM u WHERE u.k = t.k) AS q ON q.b <> t.id",
+        "SELECT id, q.a FROM t, LATERAL (SELECT a FROM VALUES (1), (4) AS v(a) WHERE a < t.id) AS q",
         """SELECT id FROM t WHERE (SELECT count(*) FROM u WHERE u.k = t.k AND u.b >
              (SELECT min(b) FROM u AS w WHERE w.k = u.k)) > 0""",
     ],

@@ -1,11 +1,12 @@
-"""⋉, ▷, ⟕ and ⟗ with a condition that is no key.
+"""Joins with a condition that is no key.
 
 Let k be the keys and p the condition; a are the columns that k and p read of L, b those of R. Whether
 a row matches depends on a alone, or on b. So with ⋉a and ▷a joins that look a up, NULL being equal
 to NULL, and
 
     M = σp(πa(L) ⋈k πb(R))     L ⋉ R = L ⋉a M                   L ▷ R = L ▷a M
-    P = σp(L ⋈k R)             L ⟕ R = P ⊎ (L ▷a P) × NULLs     L ⟗ R = L ⟕ R ⊎ NULLs × (R ▷b P)
+    P = σp(L ⋈k R)             L ⋈ R = P
+                               L ⟕ R = P ⊎ (L ▷a P) × NULLs     L ⟗ R = L ⟕ R ⊎ NULLs × (R ▷b P)
 
 L and R are computed once: each is read by several joins.
 """
@@ -42,6 +43,8 @@ def split_conditions(node: Node, context: Context) -> Node:
         matched = _pairs(node, only(left, here), only(right, there))
         return _looked_up(left, matched, here, node.kind, context)
     pairs = _pairs(node, left, right)
+    if node.kind is JoinKind.INNER:
+        return only(pairs, node.names)
     names = (*left.names, *right.names)
     alone = _looked_up(left, pairs, here, JoinKind.ANTI, context)
     results = [pairs, _with_nulls(alone, names, right.schema)]
