@@ -168,7 +168,8 @@ def _tables(engine: Engine) -> dict[str, Arrangement]:
 def _arrange_tables(engine: Engine, plan: Node, version: int) -> None:
     """Arrange tables by the columns by which a new view looks them up.
 
-    A primary key stays, and so does what another look-up relies on.
+    Law: where another view looks rows up never changes, since its state is made for that. So a table
+    stays as it is if another look-up finds its rows, or would find them after.
     """
     views = [r.state for r in engine.relations if isinstance(r.state, View)]
     settled = [each for view in views for sides in lookups(view.dataflow.plan) for each in sides]
@@ -181,7 +182,8 @@ def _arrange_tables(engine: Engine, plan: Node, version: int) -> None:
                 for lookup, relation in tables
                 if not relation.unique
                 and not any(
-                    each.relation == relation.name and each.fits(_lineage(relation))
+                    each.relation == relation.name
+                    and (each.fits(_lineage(relation)) or each.fits(lookup.columns))
                     for each in settled
                 )
             ]
