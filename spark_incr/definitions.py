@@ -7,7 +7,7 @@ what it reads, so nothing is computed in a second way.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -215,31 +215,48 @@ def _add(engine: Engine, relation: Relation, version: int) -> None:
 
 
 def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained) -> None:
-    """Feed a view with all rows of what it reads, in chunks, by the operators of any batch."""
-    inputs: list[tuple[str, pa.Table]] = []
+    """Feed a view with all rows of what it reads, by the operators of any batch.
+
+    Many rows come in chunks, to bound what is in memory. The view is then of states that never were,
+    so that it fails at one of them means nothing: all rows come at once then.
+    """
+    inputs: dict[str, pa.Table] = {}
     for name in sorted(view.dataflow.relations):
         known = engine.find(name)
         if known is not None and known.damaged:
             raise error("INCR_VIEW_DAMAGED", name=known.name, what=known.failure)
         rows = known.contents.changes() if known else read_static(engine.spark, name)
-        inputs.append((name, rows))
-    total = sum(rows.num_rows for _, rows in inputs)
+        inputs[name] = rows
     began, expressions = time.perf_counter(), expression_seconds()
-    done, start = 0, True
-    for name, rows in inputs:
-        for chunk in chunks(rows, CHUNK_ROWS):
-            view.apply({name: chunk}, start, filling=True)
-            done, start = done + chunk.num_rows, False
-            engine.on_fill(relation.name, done, total)
-    if start:
-        view.apply({}, True)
+    whole = {name: rows.combine_chunks() for name, rows in inputs.items()}
+    if sum(rows.num_rows for rows in inputs.values()) <= CHUNK_ROWS:
+        _feed(engine, relation, view, [whole])
+    else:
+        pieces = [{n: chunk} for n, rows in inputs.items() for chunk in chunks(rows, CHUNK_ROWS)]
+        try:
+            _feed(engine, relation, view, pieces)
+        except VIEW_FAILURES:
+            for arrangement in view.arrangements.values():
+                arrangement.rollback(arrangement.version)
+            _feed(engine, relation, view, [whole])
     maintained.views[relation.name] = ViewChange(
         int(weights(view.output.contents().changes()).sum()),
         0,
         (time.perf_counter() - began) * 1e3,
-        sum(int(weights(rows).sum()) for _, rows in inputs),
+        sum(int(weights(rows).sum()) for rows in inputs.values()),
         (expression_seconds() - expressions) * 1e3,
     )
+
+
+def _feed(
+    engine: Engine, relation: Relation, view: View, batches: Sequence[Mapping[str, pa.Table]]
+) -> None:
+    total = sum(rows.num_rows for batch in batches for rows in batch.values())
+    done = 0
+    for number, batch in enumerate(batches):
+        view.apply(batch, start=number == 0, filling=True)
+        done += sum(rows.num_rows for rows in batch.values())
+        engine.on_fill(relation.name, done, total)
 
 
 # Rebuilding and dropping

@@ -554,6 +554,32 @@ def test_views_created_over_rows_that_are_there(
     )
 
 
+@pytest.mark.parametrize("chunk", [1, 1_000_000])
+@pytest.mark.parametrize("after", [0, 1])
+def test_no_error_of_rows_that_never_were(
+    spark: SparkSession, after: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of t meet the count of none of u only between two steps of one batch."""
+    monkeypatch.setattr(import_module("spark_incr.definitions"), "CHUNK_ROWS", chunk)
+    check(
+        spark,
+        {"t": "a INT", "u": "b INT"},
+        [
+            "SELECT a / (SELECT count(*) FROM u) AS q FROM t",
+            "SELECT a FROM t, (SELECT count(*) AS n FROM u) WHERE a % n = 0",
+            "SELECT a, e FROM t, (SELECT count(*) AS n FROM u) LATERAL VIEW explode(array(a DIV n)) AS e",
+            "SELECT a / coalesce(s, 0) AS q FROM t LEFT JOIN (SELECT b, sum(b) AS s FROM u GROUP BY b) ON a = b",
+        ],
+        [
+            {"t": {"insert": [(1,), (2,)]}, "u": {"insert": [(1,), (2,)]}},
+            {"t": {"insert": [(3,)], "delete": [(1,)]}, "u": {"insert": [(3,)], "delete": [(1,)]}},
+            {"t": {"delete": [(2,), (3,)]}, "u": {"delete": [(2,), (3,)]}},
+            {"t": {"insert": [(4,)]}, "u": {"insert": [(4,)]}},
+        ],
+        created_after=after,
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "query", "fine", "bad"),
     [

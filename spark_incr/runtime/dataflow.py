@@ -32,7 +32,7 @@ from spark_incr.plan.nodes import (
 )
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.runtime.arrangement import Arrangement
-from spark_incr.runtime.changes import empty
+from spark_incr.runtime.changes import consolidate, empty
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.operators.affected import RederiveOperator
@@ -76,6 +76,7 @@ _Operator = (
 
 
 _LOOKING_UP = (JoinOperator, FoldedJoinOperator)
+_LINEAR = (ProjectOperator, FilterOperator, GenerateOperator)
 
 
 def _operator(node: Node, evaluator: Evaluator) -> _Operator:
@@ -220,4 +221,23 @@ class Dataflow:
             return operator.start() if start else empty(operator.schema)
         if not start and not any(batch.num_rows for batch in inputs):
             return empty(operator.schema)
+        if isinstance(operator, _LINEAR):
+            return _applied(operator, *inputs)
         return operator.apply(*inputs)
+
+
+def _applied(
+    operator: ProjectOperator | FilterOperator | GenerateOperator, changes: pa.Table
+) -> pa.Table:
+    """f(Δ), where f may fail at some rows.
+
+    Rows that Δ adds and takes back, as the two terms of a join do, need never have been there. That
+    f fails at one of them means nothing: Δ is summed then, and what is left of it comes or goes.
+    """
+    try:
+        return operator.apply(changes)
+    except Exception:
+        summed = consolidate(changes)
+        if summed.num_rows == changes.num_rows:
+            raise
+        return operator.apply(summed)
