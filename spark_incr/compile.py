@@ -12,11 +12,12 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from spark_incr.errors import Position, error
+from spark_incr.errors import IncrementalError, Position, error
 from spark_incr.plan.build import build_plan
 from spark_incr.plan.collations import check_keys
 from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Catalog
+from spark_incr.plan.full import BY_POLICY, full_plan
 from spark_incr.plan.functions import read_functions
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
 from spark_incr.plan.output_order import output_order, unread_keys
@@ -26,8 +27,14 @@ from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql
+from spark_incr.sql.statements import Policy
 
 _START = Position(1, 1)
+_TAKEN_WHOLE = frozenset(
+    """INCR_UNSUPPORTED INCR_SYNTAX INCR_READING_DIFFERS INCR_SCHEMA_DIFFERS INCR_TYPE_UNSUPPORTED
+    INCR_KEY_TYPE""".split()
+)
+_WHOLE = "REFRESH POLICY AUTO maintains it as a whole, computed anew with each batch."
 
 
 @dataclass(frozen=True)
@@ -49,10 +56,12 @@ def compile_query(
     catalog: Catalog,
     analysis: SparkAnalysis,
     place: Position = _START,
+    policy: Policy = Policy.INCREMENTAL_STRICT,
 ) -> Compiled:
     """Compile a query whose columns are renamed to `names` if any are given.
 
-    The query stands at a place of a statement, which is where Spark's errors point to.
+    The query stands at a place of a statement, which is where Spark's errors point to. The policy
+    says what becomes of one that cannot be taken apart.
     """
     schema = analysis.query_schema("\n" * (place.line - 1) + " " * (place.column - 1) + text)
     if names:
@@ -60,13 +69,49 @@ def compile_query(
             raise error("INCR_COLUMN_COUNT", expected=len(schema), actual=len(names))
         schema = tuple(Field(name, f.type) for name, f in zip(names, schema, strict=True))
     _check_output(schema)
+    if policy is not Policy.FULL:
+        try:
+            return Compiled(text, _incremental(text, schema, catalog, analysis), schema)
+        except IncrementalError as refusal:
+            if refusal.condition not in _TAKEN_WHOLE:
+                raise
+            if policy is not Policy.AUTO:
+                refusal.advise(f"{refusal.hint} {_WHOLE}".strip())
+                raise
+            reason = refusal.message
+    else:
+        reason = BY_POLICY
+    _check_stable(text, analysis)
+    analysis.recompute_because(reason, text)
+    plan = compile_plan(text, catalog, analysis)
+    _check_plan(plan, schema)
+    return Compiled(text, plan, schema)
+
+
+def _incremental(text: str, schema: Schema, catalog: Catalog, analysis: SparkAnalysis) -> Node:
+    analysis.check_settings(text)
     tree = _read(text, analysis)
     if not analysis.same_query(text, print_sql(bracketed(tree))):
         raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
     plan = compile_plan(text, catalog, analysis)
+    _check_plan(plan, schema)
+    check_keys(walk(plan))
+    return plan
+
+
+def _check_stable(text: str, analysis: SparkAnalysis) -> None:
+    """Refuse what is not deterministic, as far as the query can be read."""
+    try:
+        _read(text, analysis)
+    except IncrementalError as refusal:
+        if refusal.condition == "INCR_NONDETERMINISTIC":
+            raise
+
+
+def _check_plan(plan: Node, schema: Schema) -> None:
+    """What a plan keeps can be kept, and it gives what Spark says."""
     for node in walk(plan):
         _check_types(node.schema)
-    check_keys(walk(plan))
     actual = [f.type for f in plan.schema]
     if [type_text(t) for t in actual] != [type_text(f.type) for f in schema]:
         raise error(
@@ -74,12 +119,13 @@ def compile_query(
             actual=", ".join(map(type_text, actual)),
             expected=", ".join(type_text(f.type) for f in schema),
         )
-    return Compiled(text, plan, schema)
 
 
 def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
     """The incremental plan of a query that is known to be valid."""
     with names_compared(analyzer.case_sensitive):
+        if analyzer.recomputed:
+            return full_plan(text, catalog, analyzer)
         plan = build_plan(_read(text, analyzer), catalog, analyzer)
     validate(plan, "build_plan")
     names = Names({folded(name) for node in walk(plan) for name in node.names})
@@ -89,15 +135,27 @@ def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
 @lru_cache(maxsize=1_000)
 def read_order(text: str, schema: Schema) -> tuple[SortKey, ...]:
     """The order in which the columns of a query are to be read."""
-    return output_order(parse_query(text), [f.name for f in schema])
+    tree = _written(text)
+    return () if tree is None else output_order(tree, [f.name for f in schema])
 
 
 def order_note(text: str, schema: Schema) -> str:
     """What a reader of a query's rows should know of their order, if it is not all of ORDER BY."""
-    unread = unread_keys(parse_query(text), [f.name for f in schema])
+    tree = _written(text)
+    if tree is None:
+        return "rows are read in no order: it is not known whether ORDER BY gives one"
+    unread = unread_keys(tree, [f.name for f in schema])
     if not unread:
         return ""
     return f"rows are read without ORDER BY {', '.join(unread)}: it is no column of the view"
+
+
+def _written(text: str) -> exp.Query | None:
+    """The syntax tree of a query; there may be none if it is computed anew as a whole."""
+    try:
+        return parse_query(text)
+    except IncrementalError:
+        return None
 
 
 def _read(text: str, analyzer: Analyzer) -> exp.Query:

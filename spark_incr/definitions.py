@@ -60,7 +60,8 @@ def compile_view(engine: Engine, statement: CreateView) -> tuple[Compiled, Spark
     analysis = SparkAnalysis(engine.spark, counted=counted)
     names = tuple(column.name for column in statement.columns)
     place = statement.body_position
-    return compile_query(statement.query_text, names, engine, analysis, place), analysis
+    compiled = compile_query(statement.query_text, names, engine, analysis, place, statement.policy)
+    return compiled, analysis
 
 
 def create_table(engine: Engine, definition: TableDefinition) -> None:
@@ -217,8 +218,9 @@ def _add(engine: Engine, relation: Relation, version: int) -> None:
 def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained) -> None:
     """Feed a view with all rows of what it reads, by the operators of any batch.
 
-    Many rows come in chunks, to bound what is in memory. The view is then of states that never were,
-    so that it fails at one of them means nothing: all rows come at once then.
+    Many rows come in chunks, to bound what is in memory, unless each would be a query of Spark. The
+    view is then of states that never were, so that it fails at one of them means nothing: all rows
+    come at once then.
     """
     inputs: dict[str, pa.Table] = {}
     for name in sorted(view.dataflow.relations):
@@ -229,7 +231,8 @@ def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained
         inputs[name] = rows
     began, expressions = time.perf_counter(), expression_seconds()
     whole = {name: rows.combine_chunks() for name, rows in inputs.items()}
-    if sum(rows.num_rows for rows in inputs.values()) <= CHUNK_ROWS:
+    few = sum(rows.num_rows for rows in inputs.values()) <= CHUNK_ROWS
+    if few or view.recomputes:
         _feed(engine, relation, view, [whole])
     else:
         pieces = [{n: chunk} for n, rows in inputs.items() for chunk in chunks(rows, CHUNK_ROWS)]

@@ -18,7 +18,8 @@ import pyarrow as pa
 from spark_incr.catalog import Definition, StoredView, write_definition
 from spark_incr.compile import read_order
 from spark_incr.plan.environment import Known
-from spark_incr.plan.nodes import SortKey
+from spark_incr.plan.full import FULL
+from spark_incr.plan.nodes import Recompute, SortKey
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.bag import bag_layout, merge_bag
@@ -126,6 +127,12 @@ class Relation:
     @property
     def reads(self) -> frozenset[str]:
         return self.state.dataflow.relations if isinstance(self.state, View) else frozenset()
+
+    @property
+    def recomputed(self) -> str:
+        """Why Spark computes all of a view anew with each batch; empty if it does not."""
+        plan = self.state.dataflow.plan if isinstance(self.state, View) else None
+        return plan.reason if isinstance(plan, Recompute) and plan.tier == FULL else ""
 
     @property
     def follows_updates(self) -> bool:

@@ -94,6 +94,7 @@ def check(
     created_after: int = 0,
     reopen: bool = False,
     reference: bool = False,
+    policy: str = "INCREMENTAL STRICT",
 ) -> None:
     """Maintain a query over batches and compare it with Spark's before the first and after each.
 
@@ -112,7 +113,9 @@ def check(
     queries = [query] if isinstance(query, str) else list(query)
     targets = {VIEW.format(i): text for i, text in enumerate(queries)}
     with tempfile.TemporaryDirectory() as directory, _temporary_views(spark) as named:
-        run = _Run(spark, directory, model, (views or {}, targets), named, static or {}, reference)
+        run = _Run(
+            spark, directory, model, (views or {}, targets), named, static or {}, reference, policy
+        )
         try:
             for name, rows in (static or {}).items():
                 named(name, spark.createDataFrame(rows))
@@ -221,6 +224,7 @@ class _Run:
         named: Any,
         static: Mapping[str, pa.Table],
         reference: bool,
+        policy: str,
     ) -> None:
         self.spark = spark
         self.directory = directory
@@ -229,6 +233,7 @@ class _Run:
         self.definitions = {**definitions[0], **definitions[1]}
         self.named = named
         self.reference = reference
+        self.policy = policy
         self.created = False
         self.references: dict[str, Reference] = {}
         self.static: Mapping[str, pa.Table] = static
@@ -238,7 +243,7 @@ class _Run:
     def create_views(self) -> None:
         expected = self.recomputation(self.models)
         for name, query in self.definitions.items():
-            text = f"CREATE INCREMENTAL VIEW {name} AS {query}"
+            text = f"CREATE INCREMENTAL VIEW {name} REFRESH POLICY {self.policy} AS {query}"
             statement = parse_statement(text)
             assert isinstance(statement, CreateView)
             self.engine.create_view(statement, text)

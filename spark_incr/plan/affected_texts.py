@@ -27,10 +27,11 @@ from spark_incr.plan.change_texts import (
     relation,
     same,
     select,
+    verbatim,
 )
-from spark_incr.plan.nodes import RELATION, Limit, Recursion, Rederive
+from spark_incr.plan.nodes import RELATION, Limit, Recompute, Rederive
 from spark_incr.plan.types import Schema
-from spark_incr.sql.dialect import parse_query
+from spark_incr.sql.dialect import quoted
 
 
 def rederive_texts(node: Rederive, name: str, changes: str) -> StageTexts:
@@ -120,11 +121,11 @@ def _keyed_limit_texts(node: Limit, name: str, changes: str) -> StageTexts:
     return StageTexts(name, title, texts, (bag_state(rows, node.schema),))
 
 
-def recursion_texts(node: Recursion, name: str, inputs: Sequence[str]) -> StageTexts:
-    """The texts of a recursion, which is run anew over all rows that it reads."""
+def recompute_texts(node: Recompute, name: str, inputs: Sequence[str]) -> StageTexts:
+    """The texts of a query that is run anew over all rows that it reads."""
     texts: list[Text] = []
     states = []
-    sources: dict[str, str] = {}
+    written, sources = node.query, []
     for i, (source, changes) in enumerate(zip(node.sources, inputs, strict=True)):
         rows, copies = f"{name}_rows_{i}", f"{name}_source_{i}"
         delta = consolidated(source.schema, changes, ()).subquery("d")
@@ -132,12 +133,11 @@ def recursion_texts(node: Recursion, name: str, inputs: Sequence[str]) -> StageT
         relation_name, names = node.relations[i]
         items = [named(c, n) for c, n in zip(columns(source.names), names, strict=True)]
         query = select(items, _copies(source.schema, rows).subquery("copies"))
-        texts.append(Text(copies, "rows that the recursion reads", query))
+        texts.append(Text(copies, "rows that the query reads", query))
         states.append(bag_state(rows, source.schema))
-        sources[relation_name] = copies
+        sources.append(copies)
+        written = written.replace(quoted(relation_name), quoted(copies))
     results, answer = f"{name}_results", f"{name}_answer"
-    recursion = over(parse_query(node.query), sources).subquery("a")
-    recursion.args["alias"].set("columns", [exp.to_identifier(n, quoted=True) for n in node.names])
     change = exp.union(
         select([*columns(node.names), parse(f"1 AS {WEIGHT}")], relation(answer)),
         select([*columns(node.names), parse(f"-{WEIGHT} AS {WEIGHT}")], relation(results)),
@@ -145,12 +145,17 @@ def recursion_texts(node: Recursion, name: str, inputs: Sequence[str]) -> StageT
     )
     delta = consolidated(node.schema, changes_of(name), ()).subquery("d")
     texts += [
-        Text(answer, REDERIVED, select(columns(node.names), recursion)),
+        Text(
+            answer,
+            REDERIVED,
+            select(columns(node.names), verbatim(written, "a", node.names)),
+            tuple(sources),
+        ),
         Text(changes_of(name), "change", change),
         merged_bag(results, node.schema, delta),
     ]
     states.append(bag_state(results, node.schema))
-    return StageTexts(name, "recursion over all rows", tuple(texts), tuple(states))
+    return StageTexts(name, f"{node.reason}, over all rows", tuple(texts), tuple(states))
 
 
 def over(query: exp.Expr, sources: Mapping[str, str]) -> exp.Query:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyspark.sql.types as T
 import sqlglot
 from sqlglot import exp
+from sqlglot.generator import Generator
 
 from spark_incr.plan.types import Field, Schema, is_told_by_text
 from spark_incr.sql.dialect import DIALECT
@@ -29,10 +30,13 @@ class Text:
     name: str
     purpose: str
     query: exp.Query
+    unread: tuple[str, ...] = ()
+    """The relations that a part reads which stands there as it was written."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(table.name for table in self.query.find_all(exp.Table)))
+        tables = (table.name for table in self.query.find_all(exp.Table))
+        return tuple(dict.fromkeys([*tables, *self.unread]))
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,14 @@ def relation(name: str, alias: str | None = None) -> exp.Expr:
     """A relation of the texts, whose name is one identifier."""
     table = exp.Table(this=exp.to_identifier(name, quoted=True))
     return table if alias is None else exp.alias_(table, alias, table=True)
+
+
+def verbatim(query: str, alias: str, names: Sequence[str]) -> exp.Subquery:
+    """A query as it was written, as a relation with these columns."""
+    text = query.replace("\n", Generator.SENTINEL_LINE_BREAK)
+    columns = [exp.to_identifier(name, quoted=True) for name in names]
+    table = exp.TableAlias(this=exp.to_identifier(alias), columns=columns)
+    return exp.Subquery(this=exp.Var(this=text), alias=table)
 
 
 def select(items: Sequence[exp.Expr], source: exp.Expr) -> exp.Select:

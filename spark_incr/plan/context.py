@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,8 +29,25 @@ class SessionFunction:
     """The columns of a table function of SQL, as JSON."""
 
 
+@dataclass(frozen=True)
+class Read:
+    """A place of a text, from one character to before another, that names a relation.
+
+    The last part of the name is `hidden` where it is that of a CTE too.
+    """
+
+    start: int
+    stop: int
+    parts: tuple[str, ...]
+    hidden: bool
+
+
 class Analyzer(Protocol):
     """What only Spark knows, and what the relations hold."""
+
+    @property
+    def recomputed(self) -> str:
+        """Why the query of the view is computed anew with each batch; empty if it is not."""
 
     @property
     def case_sensitive(self) -> bool:
@@ -47,6 +64,12 @@ class Analyzer(Protocol):
 
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
+
+    def reads(self, text: str) -> Sequence[Read]:
+        """The places where a query names relations, in order."""
+
+    def output(self, query: str, relations: Mapping[str, Schema]) -> Schema:
+        """The output of a query that reads nothing but these relations."""
 
     def integer(self, expression: exp.Expr) -> int:
         """The value of an expression over nothing that is a whole number."""

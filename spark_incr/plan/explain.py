@@ -25,7 +25,7 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
-    Recursion,
+    Recompute,
     Rederive,
     Repeat,
     Scan,
@@ -51,8 +51,8 @@ def tier_of(node: Node) -> str:
         return f"affected ({node.reason})"
     if isinstance(node, Window):
         return "affected (window function)"
-    if isinstance(node, Recursion):
-        return "affected (recursion: Spark runs it anew over all rows that it reads)"
+    if isinstance(node, Recompute):
+        return f"{node.tier} ({node.reason}: Spark runs it anew over all rows that it reads)"
     if isinstance(node, Limit):
         return "affected (first rows of each key)" if node.keys else "head"
     if isinstance(node, AggregateStage):
@@ -143,8 +143,8 @@ def _head(node: Node, inputs: Sequence[str]) -> str:
         case Generate():
             outer = "outer " if node.outer else ""
             inner = f"{inputs[0]}: {outer}{print_sql(node.generator)} AS {', '.join(node.made)}"
-        case Recursion():
-            inner = ", ".join([*inputs, node.query])
+        case Recompute():
+            inner = ", ".join([*inputs, " ".join(node.query.split())])
         case Repeat():
             inner = f"{inputs[0]}: {node.times} times"
         case Project():
@@ -173,7 +173,7 @@ def _details(node: Node) -> list[tuple[str, str]]:
         result.append(("lineage", ", ".join(pairs) or "none"))
     if isinstance(node, (Rederive, Window)):
         result.append(("lineage", ", ".join(node.keys) or "none (all rows)"))
-    if isinstance(node, Recursion):
+    if isinstance(node, Recompute):
         result.append(("lineage", "none (all rows)"))
     if isinstance(node, Limit) and node.keys:
         result.append(("lineage", ", ".join(node.keys)))

@@ -144,8 +144,8 @@ class Window(Unary):
 
 
 @dataclass(frozen=True)
-class Recursion(Node):
-    """What a recursive query gives for the rows of all its inputs.
+class Recompute(Node):
+    """What a query that is not taken apart gives for the rows of all its inputs.
 
     `relations` are the names under which the query reads the inputs, and those of their columns.
     """
@@ -153,6 +153,8 @@ class Recursion(Node):
     sources: tuple[Node, ...]
     relations: tuple[tuple[str, tuple[str, ...]], ...]
     query: str
+    tier: str
+    reason: str
 
     @property
     def inputs(self) -> tuple[Node, ...]:

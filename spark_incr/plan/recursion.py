@@ -6,16 +6,17 @@ its result goes on as a change batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from spark_incr.plan.context import Context
 from spark_incr.plan.environment import Built, Cte, Environment
-from spark_incr.plan.nodes import RELATION, Node, Recursion
+from spark_incr.plan.nodes import RELATION, Node, Recompute
 from spark_incr.plan.scope import Scope, spelled
 from spark_incr.plan.syntax import unsupported
-from spark_incr.plan.types import Field, type_text
+from spark_incr.plan.types import Field
 from spark_incr.sql.dialect import print_sql, quoted
 
 Table = Callable[[exp.Table, Environment], tuple[Node, Scope]]
@@ -35,7 +36,7 @@ def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
     definition = cte.definition.copy()
     inside = replace(env, ctes=cte.ctes, outer=())
     own = {spelled(c.alias) for c in definition.this.find_all(exp.CTE)}
-    inputs: dict[str, tuple[str, Node, tuple[str, ...]]] = {}
+    inputs: dict[str, Input] = {}
     for table in list(definition.this.find_all(exp.Table)):
         if _is_name(table, definition.alias) or isinstance(table.this, exp.Func):
             continue
@@ -47,9 +48,6 @@ def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
         key = ".".join(map(spelled, parts))
         if key not in inputs:
             node, scope = table_plan(exp.Table(**_bare(table).args), inside)
-            if any(v.length is not None for v in scope.columns):
-                hint = "Let it read a query with CAST(... AS STRING) in place of the column."
-                raise unsupported(table, f"CHAR in {table.name}, read by a recursion,", hint)
             names = tuple(v.name for v in scope.columns)
             inputs[key] = (f"{RELATION}_{len(inputs)}", node, names)
         if not table.alias:
@@ -58,18 +56,31 @@ def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
         table.set("db", None)
         table.set("catalog", None)
     query = f"WITH RECURSIVE {print_sql(definition)} SELECT * FROM {quoted(definition.alias)}"
-    empty = ", ".join(
-        f"{quoted(relation)} AS (SELECT {_nulls(node, names)} WHERE false)"
-        for relation, node, names in inputs.values()
-    )
-    text = query.replace("WITH RECURSIVE ", f"WITH RECURSIVE {empty}, ", 1) if empty else query
-    fields = env.analyzer.query_schema(text)
-    schema = tuple(Field(env.names.fresh(f.name), f.type) for f in fields)
-    node = Recursion(
-        schema,
-        tuple(node for _, node, _ in inputs.values()),
-        tuple((relation, names) for relation, _, names in inputs.values()),
+    return recompute(tuple(inputs.values()), query, env.context, "affected", "recursion")
+
+
+Input = tuple[str, Node, tuple[str, ...]]
+"""The name under which a query reads a relation, its plan, and the names of its columns."""
+
+
+def recompute(
+    inputs: Sequence[Input], query: str, context: Context, tier: str, reason: str
+) -> Built:
+    """The plan of a query that is run anew over all rows of its inputs."""
+    fields = context.analyzer.output(
         query,
+        {
+            relation: tuple(Field(n, f.type) for n, f in zip(names, node.schema, strict=True))
+            for relation, node, names in inputs
+        },
+    )
+    node = Recompute(
+        tuple(Field(context.names.fresh(f.name), f.type) for f in fields),
+        tuple(node for _, node, _ in inputs),
+        tuple((relation, names) for relation, _, names in inputs),
+        query,
+        tier,
+        reason,
     )
     return Built(node, tuple(f.name for f in fields))
 
@@ -79,8 +90,3 @@ def _bare(table: exp.Table) -> exp.Table:
     for clause in ("alias", "joins", "pivots"):
         bare.set(clause, None)
     return bare
-
-
-def _nulls(node: Node, names: tuple[str, ...]) -> str:
-    pairs = zip(names, node.schema, strict=True)
-    return ", ".join(f"CAST(NULL AS {type_text(f.type)}) AS {quoted(n)}" for n, f in pairs)

@@ -22,7 +22,7 @@ from sqlglot.generators.spark import SparkGenerator
 from spark_incr.plan.affected_texts import (
     limit_texts,
     over,
-    recursion_texts,
+    recompute_texts,
     rederive_texts,
 )
 from spark_incr.plan.aggregate_texts import aggregate_texts
@@ -52,7 +52,7 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
-    Recursion,
+    Recompute,
     Rederive,
     Repeat,
     Scan,
@@ -148,8 +148,8 @@ def _stage(node: Node, name: str, inputs: Sequence[str]) -> StageTexts:
             return rederive_texts(node, name, inputs[0])
         case Limit():
             return limit_texts(node, name, inputs[0])
-        case Recursion():
-            return recursion_texts(node, name, inputs)
+        case Recompute():
+            return recompute_texts(node, name, inputs)
         case Window():
             return rederive_texts(rederived_window(node), name, inputs[0])
         case Repeat():

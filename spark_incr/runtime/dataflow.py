@@ -21,7 +21,7 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
-    Recursion,
+    Recompute,
     Rederive,
     Repeat,
     Scan,
@@ -51,7 +51,7 @@ from spark_incr.runtime.operators.linear import (
     SingleOperator,
     UnionOperator,
 )
-from spark_incr.runtime.operators.recursion import RecursionOperator
+from spark_incr.runtime.operators.recompute import RecomputeOperator
 from spark_incr.runtime.operators.window import WindowOperator
 
 _Operator = (
@@ -63,7 +63,7 @@ _Operator = (
     | GenerateOperator
     | KeyedLimitOperator
     | LimitOperator
-    | RecursionOperator
+    | RecomputeOperator
     | RederiveOperator
     | AtMostOneOperator
     | ConstantOperator
@@ -97,8 +97,8 @@ def _operator(node: Node, evaluator: Evaluator) -> _Operator:
             return RederiveOperator(node, evaluator)
         case Window():
             return WindowOperator(node, evaluator)
-        case Recursion():
-            return RecursionOperator(node, evaluator)
+        case Recompute():
+            return RecomputeOperator(node, evaluator)
         case AtMostOne():
             return AtMostOneOperator(node)
         case Project():

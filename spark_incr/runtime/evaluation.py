@@ -56,6 +56,12 @@ class Evaluator(Protocol):
     ) -> pa.Table:
         """What a query over the named relations gives, in the schema's types."""
 
+    def recompute(
+        self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
+    ) -> pa.Table:
+        """The same for a query as a user wrote it, to which the relations are of the types that
+        they were declared with."""
+
     def run(self, query: str) -> pa.Table:
         """The rows of a query that reads no incremental relation."""
 

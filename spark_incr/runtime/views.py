@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from spark_incr.plan.nodes import Node
+from spark_incr.plan.nodes import Node, Recompute, walk
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_arranged, arrange, bag_layout
@@ -43,6 +43,11 @@ class View:
         if self._bag is None:
             return self.dataflow.arrangements
         return {**self.dataflow.arrangements, OUTPUT: self._bag}
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether Spark runs a query over all rows in each batch."""
+        return any(isinstance(node, Recompute) for node in walk(self.dataflow.plan))
 
     def apply(
         self, changes: Mapping[str, pa.Table], start: bool = False, filling: bool = False

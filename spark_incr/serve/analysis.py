@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from spark_incr.errors import error
-from spark_incr.frames import columns_for, columns_of, computed, in_type, offered
+from spark_incr.frames import columns_for, columns_of, computed, in_type, named, offered
 from spark_incr.plan.collations import COLLATION_KEY
-from spark_incr.plan.context import SessionFunction
+from spark_incr.plan.context import Read, SessionFunction
 from spark_incr.plan.functions import CLOCK
 from spark_incr.plan.generators import generated_columns
 from spark_incr.plan.nodes import RELATION
@@ -32,7 +32,8 @@ from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
-from spark_incr.serve.spark_plans import items
+from spark_incr.serve.spark_plans import items, names_in, unstable_in
+from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -67,6 +68,7 @@ _DAY = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
 _MOMENT = re.compile(
     rf"cast\(\s*((?:{_DAY.pattern})(?: \S+)?)\s* as (?:date|timestamp)", re.IGNORECASE
 )
+_RECOMPUTED = "RECOMPUTED BECAUSE"
 _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
 
@@ -188,11 +190,8 @@ class SparkAnalysis:
             query = print_sql(generated_columns(generator))
             with self._as_created(), self._named({RELATION: self._empty(schema)}):
                 found = columns_of(self.spark.sql(query))
-            struct = T.StructType([T.StructField(f.name, f.type) for f in found])
-            self.memory[question] = struct.json()
-        known = _known(self.memory[question])
-        assert isinstance(known, T.StructType)
-        return tuple(Field(f.name, f.dataType) for f in known.fields)
+            self.memory[question] = _struct(found).json()
+        return _fields(self.memory[question])
 
     def rows(self, relation: str) -> int:
         return self._count(f"ROWS OF {relation}", relation, None)
@@ -239,13 +238,6 @@ class SparkAnalysis:
 
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
-        if "\\" in text and self.spark.conf.get(_RAW_LITERALS) == "true":
-            hint = "Turn the setting off and double the backslashes."
-            raise error("INCR_UNSUPPORTED", what=f"a backslash under {_RAW_LITERALS}", hint=hint)
-        for key, value in _FIXED.items():
-            if self.spark.conf.get(key, value) != value:
-                hint = f"SET {key} = {value}, its default."
-                raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
         frame: Any = self.spark.sql(text)
         if _DAY.search(text):
             moment = _MOMENT.search(frame._jdf.queryExecution().analyzed().toString())
@@ -253,6 +245,53 @@ class SparkAnalysis:
                 what = f"'{moment[1]}' as a time"
                 raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
         return columns_of(frame)
+
+    def check_settings(self, text: str) -> None:
+        """Refuse a query under settings that only Spark knows how to follow."""
+        if "\\" in text and self.spark.conf.get(_RAW_LITERALS) == "true":
+            hint = "Turn the setting off and double the backslashes."
+            raise error("INCR_UNSUPPORTED", what=f"a backslash under {_RAW_LITERALS}", hint=hint)
+        for key, value in _FIXED.items():
+            if self.spark.conf.get(key, value) != value:
+                hint = f"SET {key} = {value}, its default."
+                raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
+
+    # Queries that are computed anew
+
+    @property
+    def recomputed(self) -> str:
+        return self.memory.get(_RECOMPUTED, "")
+
+    def recompute_because(self, reason: str, text: str) -> None:
+        """Let the query be computed anew with each batch, under all settings of the session."""
+        frame: Any = self.spark.sql(text)
+        for what in unstable_in(frame._jdf.queryExecution().analyzed()):
+            raise error("INCR_NONDETERMINISTIC", what=what)
+        self.confs |= meaning(self.spark)
+        self.memory[_RECOMPUTED] = reason
+
+    def reads(self, text: str) -> list[Read]:
+        question = f"READS OF {text}"
+        if question not in self.memory:
+            found = relations_in(self.spark, text)
+            self.memory[question] = json.dumps([asdict(read) for read in found])
+        return [
+            Read(read["start"], read["stop"], tuple(read["parts"]), read["hidden"])
+            for read in json.loads(self.memory[question])
+        ]
+
+    def output(self, query: str, relations: Mapping[str, Schema]) -> Schema:
+        known = "; ".join(f"{name} ({_columns_text(s)})" for name, s in relations.items())
+        question = f"OUTPUT OF {query} OVER {known}"
+        if question not in self.memory:
+            frames = {name: self._empty(schema) for name, schema in relations.items()}
+            with self._as_created(), self._named(frames):
+                frame = self.spark.sql(query)
+                unread = set(names_in(frame)) - relations.keys()
+            for name in unread:
+                raise error("INCR_UNSUPPORTED", what=f"a function that reads {name}")
+            self.memory[question] = _struct(columns_of(frame)).json()
+        return _fields(self.memory[question])
 
     def same_query(self, text: str, other: str) -> bool:
         """Whether Spark understands two texts as one query.
@@ -328,7 +367,20 @@ class SparkAnalysis:
         self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
     ) -> pa.Table:
         self._register([query])
-        frames = {name: self._frame(*typed) for name, typed in relations.items()}
+        return self._rows_of(
+            query, {n: self._frame(*typed) for n, typed in relations.items()}, schema
+        )
+
+    def recompute(
+        self, query: str, relations: Mapping[str, tuple[Schema, pa.Table]], schema: pa.Schema
+    ) -> pa.Table:
+        frames = {
+            name: named(self._frame(columns, rows), columns_for(columns))
+            for name, (columns, rows) in relations.items()
+        }
+        return self._rows_of(query, frames, schema)
+
+    def _rows_of(self, query: str, frames: Mapping[str, DataFrame], schema: pa.Schema) -> pa.Table:
         with self._as_created(), self._named(frames):
             result = computed(self.spark.sql(query))
         pairs = zip(result.columns, schema, strict=True)
@@ -407,6 +459,17 @@ def under(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
     finally:
         for key in differing:
             spark.conf.set(key, now[key])
+
+
+def _struct(schema: Schema) -> T.StructType:
+    return T.StructType([T.StructField(f.name, f.type) for f in schema])
+
+
+def _fields(text: str) -> Schema:
+    """The columns of a struct that is written as JSON."""
+    known = _known(text)
+    assert isinstance(known, T.StructType)
+    return tuple(Field(f.name, f.dataType) for f in known.fields)
 
 
 def _columns_text(schema: Schema) -> str:

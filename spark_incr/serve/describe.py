@@ -117,7 +117,7 @@ def show_history(engine: Engine, relation: Relation) -> Result:
                 record.version,
                 iso_time(record.timestamp_ms),
                 record.reason,
-                "failed" if failure else "maintained",
+                "failed" if failure else "recomputed" if relation.recomputed else "maintained",
                 *(int(view.get(name, 0)) for name in ("rows_in", "inserted", "deleted")),
                 round(record.phases.read),
                 *(round(view.get(name, 0)) for name in ("expressions_ms", "operators_ms")),
@@ -211,6 +211,7 @@ def _facts(engine: Engine, relation: Relation) -> list[tuple[str, object]]:
         statement = relation.stored.statement
         facts += [
             ("Refresh policy", statement.policy.value),
+            *([("Computed anew", relation.recomputed)] if relation.recomputed else []),
             ("Trigger", trigger_text(statement.trigger)),
             ("Status", relation.status.value),
             ("Shows version", _shown_version(engine, relation)),

@@ -45,6 +45,7 @@ from spark_incr.sql.statements import (
     ExplainCreate,
     ExplainMode,
     Kind,
+    Policy,
     Refresh,
     RenameTo,
     Resume,
@@ -191,20 +192,31 @@ def _create_view(engine: Engine, statement: CreateView) -> str:
         # Readers know it by the name that it was given first.
         statement = replace(statement, name=replaced.name)
     engine.create_view(statement, show_create(_canonical(statement)))
-    order = order_note(statement.query_text, engine.relation_named(statement.name, "view").schema)
-    return (
-        f"created view {statement.name}{_note(engine, statement.trigger)}{order and f'; {order}'}"
-    )
+    return f"created view {statement.name}{_notes(engine, statement.name)}"
+
+
+def _notes(engine: Engine, name: str) -> str:
+    """What is to be known of a view: who refreshes it, what a batch costs, how its rows are read."""
+    relation = engine.relation_named(name, "view")
+    assert relation.stored is not None
+    statement = relation.stored.statement
+    reason = relation.recomputed
+    notes = [
+        _note(engine, statement.trigger),
+        reason and f"each batch computes all of it anew ({reason})",
+        order_note(statement.query_text, relation.schema),
+    ]
+    return "".join(f"; {note}" for note in notes if note)
 
 
 def _note(engine: Engine, trigger: Trigger) -> str:
     """Who refreshes the view, where not every commit does."""
     if trigger.kind is TriggerKind.SCHEDULE:
         if engine.in_catalog:
-            return "; its schedule runs while the server does"
-        return "; its schedule runs while the engine does (engine.start())"
+            return "its schedule runs while the server does"
+        return "its schedule runs while the engine does (engine.start())"
     if trigger.kind is TriggerKind.MANUAL:
-        return "; REFRESH INCREMENTAL VIEW brings it up to date"
+        return "REFRESH INCREMENTAL VIEW brings it up to date"
     return ""
 
 
@@ -245,6 +257,11 @@ def _alter(engine: Engine, statement: AlterView) -> str:
             changed = replace(stored.statement, trigger=trigger)
         case SetPolicy(policy):
             changed = replace(stored.statement, policy=policy)
+            if policy is not stored.statement.policy and (
+                relation.recomputed or policy is Policy.FULL
+            ):
+                _replace_view(engine, relation, changed)
+                return f"altered view {relation.name}{_notes(engine, relation.name)}"
         case SetProperties(properties):
             merged = {**dict(stored.statement.properties), **dict(properties)}
             changed = replace(stored.statement, properties=tuple(merged.items()))
@@ -257,7 +274,15 @@ def _alter(engine: Engine, statement: AlterView) -> str:
     if changed.trigger != stored.statement.trigger and relation.status is Status.ACTIVE:
         engine.refresh(relation.name)
     engine.replace_statement(relation, replace(stored, text=text, statement=changed))
-    return f"altered view {relation.name}{_note(engine, changed.trigger)}"
+    return f"altered view {relation.name}{_notes(engine, relation.name)}"
+
+
+def _replace_view(engine: Engine, relation: Relation, statement: CreateView) -> None:
+    """Compile and fill a view anew."""
+    suspended = relation.status is Status.SUSPENDED
+    engine.create_view(replace(statement, or_replace=True), show_create(_canonical(statement)))
+    if suspended:
+        engine.suspend(relation.name)
 
 
 def _flow(relation: Relation) -> Dataflow:

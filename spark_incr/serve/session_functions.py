@@ -121,7 +121,9 @@ class SessionFunctions:
             return "", "", ""
         made = catalyst.catalog.SQLFunction.fromExpressionInfo(info, state.sqlParser())
         if not made.isTableFunc():
-            return f"SELECT {made.exprText().get()}", "", ""
+            value = made.exprText()
+            body = f"SELECT {value.get()}" if value.isDefined() else made.queryText().get()
+            return body, "", ""
         self._check_settings(name, json.loads(info.getUsage()))
         inputs = made.inputParam()
         parameters = (

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from spark_incr.plan.functions import UNSTABLE
+from spark_incr.sql.names import join_name
+
+_ANY_ROW = ("first", "first_value", "last", "last_value", "any_value")
+
 
 def items(sequence: Any) -> list[Any]:
     """The elements of a sequence of Scala's."""
@@ -16,6 +21,42 @@ def nodes(plan: Any) -> Iterator[Any]:
     yield plan
     for inner in (*items(plan.children()), *items(plan.subqueries())):
         yield from nodes(inner)
+
+
+def names_in(frame: Any) -> Iterator[str]:
+    """The tables and views that the query of a frame reads."""
+    for node in nodes(frame._jdf.queryExecution().analyzed()):
+        if node.nodeName() == "View":
+            yield join_name(items(node.desc().identifier().nameParts()))
+        elif node.nodeName() == "SubqueryAlias" and not node.identifier().qualifier().isEmpty():
+            yield join_name((*items(node.identifier().qualifier()), node.identifier().name()))
+
+
+def unstable_in(plan: Any) -> Iterator[str]:
+    """What a plan holds that gives other rows each time, as far as Spark knows.
+
+    Lists whose order is free are none of it, and neither is the first row of a window.
+    """
+    for node in nodes(plan):
+        if node.nodeName() == "Sample":
+            yield "TABLESAMPLE"
+    found = list(expressions(plan))
+    windowed = {
+        e.windowFunction().sql()
+        for e in found
+        if e.getClass().getSimpleName() == "WindowExpression"
+    }
+    for expression in found:
+        kind, name = expression.getClass().getSimpleName(), expression.prettyName()
+        if kind == "AggregateExpression" and expression.sql() not in windowed:
+            if expression.aggregateFunction().prettyName() in _ANY_ROW:
+                yield expression.sql()
+        elif name in UNSTABLE or (
+            not expression.deterministic()
+            and all(child.deterministic() for child in items(expression.children()))
+            and ".aggregate." not in expression.getClass().getName()
+        ):
+            yield expression.sql()
 
 
 def expressions(plan: Any) -> Iterator[Any]:

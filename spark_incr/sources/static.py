@@ -22,9 +22,9 @@ from spark_incr.runtime.changes import inserted
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import hash_columns
 from spark_incr.serve.questions import unlogged
-from spark_incr.serve.spark_plans import items, nodes
+from spark_incr.serve.spark_plans import items, names_in
 from spark_incr.sql.dialect import quoted
-from spark_incr.sql.names import join_name, quote_name
+from spark_incr.sql.names import quote_name
 
 GONE = "gone"
 
@@ -40,12 +40,7 @@ def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
 
 def names_below(spark: SparkSession, parts: tuple[str, ...]) -> Iterator[str]:
     """The tables and views that a table or view of Spark reads, itself included."""
-    frame = spark.table(".".join(quoted(part) for part in parts))
-    for node in nodes(frame._jdf.queryExecution().analyzed()):
-        if node.nodeName() == "View":
-            yield join_name(tuple(items(node.desc().identifier().nameParts())))
-        elif node.nodeName() == "SubqueryAlias" and not node.identifier().qualifier().isEmpty():
-            yield join_name((*items(node.identifier().qualifier()), node.identifier().name()))
+    return names_in(spark.table(".".join(quoted(part) for part in parts)))
 
 
 def read_static(spark: SparkSession, name: str) -> pa.Table:

@@ -20,7 +20,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 RECURSIVE = """\
 r0 := Scan[edges: a, b]
-r1 := Recursion[r0, WITH RECURSIVE reach AS (SELECT a, b FROM r0) SELECT * FROM reach]
+r1 := Recompute[r0, WITH RECURSIVE reach AS (SELECT a, b FROM r0) SELECT * FROM reach]
     tier       affected (recursion: Spark runs it anew over all rows that it reads)
     lineage    none (all rows)
     state      rows 8000 rows 384000 bytes; head 1 rows 16 bytes

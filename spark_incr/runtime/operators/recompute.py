@@ -1,14 +1,14 @@
-"""A recursion: Δr(R1..Rn) = r(R1'..Rn') - r(R1..Rn), run by Spark over all rows of its inputs.
+"""A query that is not taken apart: Δq(R1..Rn) = q(R1'..Rn') - q(R1..Rn), by Spark over all rows.
 
 The inputs and the result are kept as bags. A batch that touches none of the inputs costs nothing;
-any other costs the whole recursion, but the operators above see only what changed in its result.
+any other costs the whole query, but the operators above see only what changed in its result.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_incr.plan.nodes import Recursion
+from spark_incr.plan.nodes import Recompute
 from spark_incr.plan.types import Field, arrow_schema
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag, bag_layout
@@ -16,10 +16,10 @@ from spark_incr.runtime.changes import add, consolidate, inserted, negate, repea
 from spark_incr.runtime.evaluation import Evaluator
 
 
-class RecursionOperator:
-    """Maintains one `Recursion`."""
+class RecomputeOperator:
+    """Maintains one `Recompute`."""
 
-    def __init__(self, node: Recursion, evaluator: Evaluator) -> None:
+    def __init__(self, node: Recompute, evaluator: Evaluator) -> None:
         self.schema = arrow_schema(node.schema)
         self._evaluator = evaluator
         self._query = node.query
@@ -40,7 +40,7 @@ class RecursionOperator:
             name: (fields, repeated(bag.snapshot().rows()).rename_columns([f.name for f in fields]))
             for (name, fields), bag in zip(self._relations, self._rows, strict=True)
         }
-        result = self._evaluator.query_rows(self._query, relations, self.schema)
+        result = self._evaluator.recompute(self._query, relations, self.schema)
         before = self._results.snapshot().rows()
         change = consolidate(add([negate(before), inserted(result)]))
         add_to_bag(self._results, change)
