@@ -81,11 +81,6 @@ CONDITIONS: dict[str, Condition] = {
         "{what} is not deterministic",
         "A view must give the same rows for the same tables.",
     ),
-    "INCR_FULL_REFUSED": Condition(
-        "0A000",
-        "the view would need a full recompute per batch: {reason}",
-        "REFRESH POLICY AUTO or FULL allows it.",
-    ),
     "INCR_READING_DIFFERS": Condition(
         "XX000",
         "this query is read differently by Spark and by the compiler",

@@ -85,6 +85,7 @@ TIERS: dict[str, str] = {
     "multiset": "value → weight, per key",
     "head": "the first rows and a few more",
     "affected": "the rows of the touched keys or partitions are evaluated again",
+    "full": "the whole query, by Spark; only under REFRESH POLICY AUTO or FULL",
 }
 
 
@@ -154,6 +155,16 @@ def document() -> str:
                         "functions that are not declared deterministic",
                         "Declare them, or store their values.",
                     ),
+                ],
+            ),
+            "What cannot be taken apart is refused as well, unless the view says REFRESH POLICY AUTO: then",
+            "Spark computes the whole query anew with each batch that touches what it reads, and CREATE and",
+            "EXPLAIN say so.",
+            "",
+            *_section(
+                "Computed anew under REFRESH POLICY AUTO",
+                ("construct", "what to do instead"),
+                [
                     (
                         "TABLE arguments of table functions",
                         "Collect the rows of each group into an array, and call the function by LATERAL.",
@@ -165,6 +176,20 @@ def document() -> str:
                     (
                         "INTERSECT, EXCEPT and PIVOT of columns of `session_window()`",
                         "Group by the session in a subquery, and take its start and end.",
+                    ),
+                    (
+                        "INTERSECT of strings with a collation, keys that hold such strings inside",
+                        "Compare by lower(), or by the strings without their collation.",
+                    ),
+                    (
+                        "CHAR beside a computed constant, in `decode`, `equal_null`",
+                        "Write a literal, or cast the column to STRING.",
+                    ),
+                    ("`IDENTIFIER()` of an expression", "Write the name."),
+                    (
+                        "settings of Spark that change how queries are read, such as"
+                        " `spark.sql.groupByOrdinal`",
+                        "Leave them as they are by default.",
                     ),
                 ],
             ),

@@ -272,11 +272,6 @@ def test_a_comparison_that_cannot_be_read_is_refused(session: SparkSession, cond
             "CREATE INCREMENTAL SOURCE u (c CHAR(3)) USING json OPTIONS (path '/nowhere')",
             "INCR_TYPE_UNSUPPORTED",
         ),
-        (
-            "CREATE INCREMENTAL VIEW u AS WITH RECURSIVE r(c, n) AS (SELECT c, 1 FROM t UNION ALL "
-            "SELECT c, n + 1 FROM r WHERE n < 3 AND c = 'ab') SELECT * FROM r",
-            "INCR_UNSUPPORTED",
-        ),
     ],
 )
 def test_where_char_cannot_be_kept_it_is_refused(

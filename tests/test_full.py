@@ -53,6 +53,8 @@ PADDED = [
     "SELECT id, c FROM t WHERE equal_null(c, 'ab')",
     "SELECT c, count(*) AS n FROM t WHERE c IN ('ab', lower('A')) GROUP BY c",
     "SELECT id, decode(c, 'ab', 1, 'a', 2) AS d FROM t",
+    """WITH RECURSIVE r(c, n) AS (SELECT c, 1 FROM t UNION ALL
+       SELECT c, n + 1 FROM r WHERE n < 3 AND c = 'ab') SELECT * FROM r""",
 ]
 ORDINARY = [
     "SELECT k, count(*) AS n, sum(v) AS s FROM u GROUP BY k",
@@ -87,6 +89,10 @@ def functions(spark: SparkSession) -> None:
 @pytest.mark.parametrize("query", NOT_TAKEN_APART)
 def test_what_cannot_be_taken_apart(spark: SparkSession, query: str) -> None:
     check(spark, TABLES, query, BATCHES, policy="AUTO", reopen=True, reference=True)
+
+
+def test_recursions_pad(spark: SparkSession) -> None:
+    check(spark, TABLES, PADDED[-1], BATCHES)
 
 
 @pytest.mark.parametrize("policy", ["AUTO", "FULL"])
