@@ -121,7 +121,8 @@ class SessionFunctions:
             return "", "", ""
         made = catalyst.catalog.SQLFunction.fromExpressionInfo(info, state.sqlParser())
         if not made.isTableFunc():
-            return f"SELECT {made.exprText().get()}", "", ""
+            value = made.exprText()
+            return f"SELECT {value.get()}" if value.isDefined() else made.queryText().get(), "", ""
         self._check_settings(name, json.loads(info.getUsage()))
         inputs = made.inputParam()
         parameters = (
