@@ -128,8 +128,14 @@ def read_definition(item: Mapping[str, Any]) -> Definition:
 
 
 def schema_json(schema: Schema) -> list[list[Any]]:
-    return [[field.name, json.loads(field.type.json())] for field in schema]
+    return [
+        [field.name, json.loads(field.type.json()), *([field.session] if field.session else [])]
+        for field in schema
+    ]
 
 
 def schema_from(items: list[list[Any]]) -> Schema:
-    return tuple(Field(name, T._parse_datatype_json_value(value)) for name, value in items)
+    return tuple(
+        Field(name, T._parse_datatype_json_value(value), *session)
+        for name, value, *session in items
+    )

@@ -295,6 +295,23 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ("SELECT a FROM t TABLESAMPLE (5 ROWS)", "INCR_NONDETERMINISTIC", "condition"),
         ("SELECT not_deterministic() AS r FROM t", "INCR_NONDETERMINISTIC", "Declare"),
         ("SELECT reads_a_table(a) AS r FROM t", "INCR_UNSUPPORTED", "in its place"),
+        ("SELECT is_a_query(a) AS r FROM t", "INCR_UNSUPPORTED", "in its place"),
+        *(
+            (
+                f"SELECT t.a, (SELECT max(b) FROM (SELECT b FROM u WHERE {condition} ORDER BY b LIMIT 1)) AS m"
+                " FROM t",
+                "INCR_UNSUPPORTED",
+                "outer FROM",
+            )
+            for condition in (
+                "u.k = t.k || ''",
+                "u.k <=> upper(t.k)",
+                "NOT (u.k <> upper(t.k))",
+                "u.b = CAST(t.a AS BIGINT)",
+                "u.k = t.k AND u.b = t.a + 1",
+                "u.b = t.a + 0 AND u.b <= t.a",
+            )
+        ),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
         ("SELECT a FROM IDENTIFIER('t' || '')", "INCR_UNSUPPORTED", "Write the name"),
         (
@@ -317,6 +334,10 @@ def test_refusals_say_what_to_do(
     spark.sql(
         "CREATE OR REPLACE TEMPORARY FUNCTION reads_a_table(x INT) RETURNS INT"
         " RETURN x + (SELECT max(b) FROM u)"
+    )
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION is_a_query(x INT) RETURNS INT"
+        " RETURN SELECT max(b) FROM u WHERE b < x"
     )
     with pytest.raises(IncrementalError) as failure:
         compiled(engine, query)

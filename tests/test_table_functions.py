@@ -98,6 +98,7 @@ def test_table_functions(spark: SparkSession, functions: None, queries: list[str
         ("SELECT clock_value() AS d FROM rows", "INCR_NONDETERMINISTIC"),
         ("SELECT * FROM repeated(TABLE(rows) PARTITION BY id)", "INCR_UNSUPPORTED"),
         ("SELECT * FROM older(1)", "INCR_UNSUPPORTED"),
+        ("SELECT rows.id, q.n FROM rows, LATERAL first_of(id) AS q", "INCR_UNSUPPORTED"),
     ],
 )
 def test_table_functions_that_are_refused(
@@ -112,6 +113,8 @@ def test_table_functions_that_are_refused(
     spark_incr.enable(spark, state=str(tmp_path))
     try:
         spark.sql("CREATE INCREMENTAL TABLE rows (id INT)")
+        first = "SELECT id FROM rows WHERE id = x ORDER BY id LIMIT 1"
+        spark.sql(f"{temporary} first_of(x INT) RETURNS TABLE (n INT) RETURN {first}")
         with pytest.raises(IncrementalError) as failure:
             spark.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
         assert failure.value.condition == condition

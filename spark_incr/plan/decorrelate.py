@@ -27,6 +27,7 @@ from spark_incr.errors import error
 from spark_incr.plan.aggregates import AFFECTED
 from spark_incr.plan.context import Context
 from spark_incr.plan.joins import equality, keyed_join, only
+from spark_incr.plan.limited_equalities import refuse_limited_equalities
 from spark_incr.plan.nodes import (
     Aggregate,
     AtMostOne,
@@ -259,6 +260,8 @@ def push_down(values: Node, renamed: dict[str, str], node: Node, context: Contex
             generator=own(node.generator),
         )
     if isinstance(node, Limit):
+        types = {name: values.type_of(fresh) for name, fresh in renamed.items()}
+        refuse_limited_equalities(node, types)
         below = push_down(values, renamed, node.input, context)
         keys = (*values.names, *node.keys)
         return replace(node, schema=values.schema + node.schema, input=below, keys=keys)

@@ -134,7 +134,7 @@ def _table(table: exp.Table, env: Environment) -> Source:
             position=position_of(table),
         )
     columns = tuple(f.name for f in known.schema)
-    renamed = tuple(Field(env.names.fresh(f.name), f.type) for f in known.schema)
+    renamed = tuple(replace(f, name=env.names.fresh(f.name)) for f in known.schema)
     scan = Scan(renamed, known.name, columns, known.unique, known.append_only)
     return scan, _scope_of(table, Built(scan, columns), parts)
 

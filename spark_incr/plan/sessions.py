@@ -1,7 +1,7 @@
 """Sessions: what grouping makes of rows whose own windows of time touch.
 
 A column that session_window() has made stays one wherever it goes: under an alias, through joins,
-through the groups of an inner query. Each grouping by it joins the windows that touch, in order of
+through the groups of an inner query, out of a view or a table of Spark. Each grouping by it joins the windows that touch, in order of
 their start and per value of the other keys. With [s, e) the window of a row, it is an island:
 
     first   = s > max(e) of the rows before, or there are none
@@ -16,13 +16,15 @@ from sqlglot import exp
 
 from spark_incr.plan.environment import Environment
 from spark_incr.plan.generators import SESSION_WINDOW, time_window
-from spark_incr.plan.nodes import Aggregate, Generate, Node, Project, UnionAll, column
+from spark_incr.plan.nodes import Aggregate, Generate, Node, Project, Scan, UnionAll, column
 from spark_incr.plan.syntax import expression_of, unsupported
 from spark_incr.plan.windows import with_windows
 
 
 def session_columns(node: Node) -> frozenset[str]:
     """The columns of a plan that hold windows of session_window()."""
+    if isinstance(node, Scan):
+        return frozenset(f.name for f in node.schema if f.session)
     below = [session_columns(child) for child in node.inputs]
     if isinstance(node, UnionAll):
         first = zip(node.relations[0].names, node.names, strict=True)

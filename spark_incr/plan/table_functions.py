@@ -18,7 +18,8 @@ from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import bound
 from spark_incr.plan.functions import called
 from spark_incr.plan.joins import cast_to
-from spark_incr.plan.nodes import Node, column
+from spark_incr.plan.limited_equalities import refuse_limited_equalities
+from spark_incr.plan.nodes import Node, column, columns_in
 from spark_incr.plan.scope import Scope, Visible, spelled
 from spark_incr.plan.syntax import expression_of
 from spark_incr.sql.dialect import parse_query
@@ -53,6 +54,8 @@ def inlined(
     node = env.project(node, [*kept, *arguments])
     inside = replace(env, ctes={}, outer=((Scope(tuple(visible)), node.schema),))
     built = inside.query(parse_query(function.body))
+    converted = [name for name, value in arguments if columns_in(value)]
+    refuse_limited_equalities(built.node, dict.fromkeys(converted))
     returned = _parameters(function.returns)
     columns = [
         (r.name, cast_to(column(f.name), f.type, r.type))

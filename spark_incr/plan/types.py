@@ -20,10 +20,11 @@ from spark_incr.errors import IncrementalError, error
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a relation or of a plan node."""
+    """A column of a relation or of a plan node; of a table of Spark's, whether it holds sessions."""
 
     name: str
     type: T.DataType
+    session: bool = False
 
 
 Schema = tuple[Field, ...]

@@ -122,8 +122,7 @@ class SessionFunctions:
         made = catalyst.catalog.SQLFunction.fromExpressionInfo(info, state.sqlParser())
         if not made.isTableFunc():
             value = made.exprText()
-            body = f"SELECT {value.get()}" if value.isDefined() else made.queryText().get()
-            return body, "", ""
+            return f"SELECT {value.get()}" if value.isDefined() else made.queryText().get(), "", ""
         self._check_settings(name, json.loads(info.getUsage()))
         inputs = made.inputParam()
         parameters = (

@@ -215,3 +215,34 @@ def test_static_tables_are_read_once_and_watched(engine: Engine, tmp_path: Path)
     finally:
         for name in ("dim", "local"):
             spark.catalog.dropTempView(name)
+
+
+def test_sessions_of_spark_are_joined_where_they_are_grouped(engine: Engine) -> None:
+    """Spark marks what session_window() has made, and joins what touches wherever it groups by it."""
+    spark = engine.spark
+    times = "VALUES (1, TIMESTAMP'2024-01-01 00:00:00'), (2, TIMESTAMP'2024-01-01 00:30:00')"
+    spark.sql(
+        "CREATE TEMPORARY VIEW sessions AS SELECT k, session_window(ts, '1 hour') AS w "
+        f"FROM ({times}, (3, TIMESTAMP'2024-01-01 01:20:00')) AS times(k, ts)"
+    )
+    queries = {
+        "counts": "SELECT w.start, w.end, count(*) AS n FROM sessions JOIN t USING (k) GROUP BY w",
+        "distinct": "SELECT DISTINCT w.start FROM sessions JOIN t USING (k) GROUP BY w, k % 2",
+    }
+    try:
+        run(engine, "CREATE INCREMENTAL TABLE t (k BIGINT)")
+        for name, query in queries.items():
+            run(engine, f"CREATE INCREMENTAL VIEW `{name}` AS {query}")
+        changes: list[dict[str, pa.Table]] = [
+            {"insert": rows(k=[1, 3])},
+            {"insert": rows(k=[2])},
+            {"delete": rows(k=[2])},
+        ]
+        for change in changes:
+            engine.commit({"t": change})
+            engine = reopened(engine)
+            for name, query in queries.items():
+                expected = bag(spark.sql(query).toArrow())
+                assert bag(engine.view(name).to_arrow()) == expected, query
+    finally:
+        spark.catalog.dropTempView("sessions")
