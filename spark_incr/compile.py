@@ -82,7 +82,8 @@ def compile_query(
     else:
         reason = BY_POLICY
     _check_stable(text, analysis)
-    analysis.recompute_because(reason, text)
+    analysis.take_whole(text)
+    analysis.recompute_because(reason)
     plan = compile_plan(text, catalog, analysis)
     _check_plan(plan, schema)
     return Compiled(text, plan, schema)

@@ -18,7 +18,7 @@ from spark_incr.compile import Compiled, compile_plan, compile_query
 from spark_incr.errors import IncrementalError, error
 from spark_incr.history import Phases, Timer
 from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange
-from spark_incr.plan.environment import Known
+from spark_incr.plan.environment import Catalog, Known
 from spark_incr.plan.nodes import Node
 from spark_incr.plan.scope import folded
 from spark_incr.plan.sharing import lookups
@@ -401,6 +401,8 @@ def open_relations(engine: Engine) -> None:
     for item in items:
         relation = _reopened(engine, item)
         versions.relations[folded(relation.name)] = relation
+        if relation.damaged:
+            continue
         if relation.stored is not None:
             assert isinstance(relation.state, View)
             if plan_fingerprint(relation.state.dataflow.plan) != relation.stored.fingerprint:
@@ -419,6 +421,7 @@ def open_relations(engine: Engine) -> None:
 
 def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:
     definition = read_definition(item)
+    refusal: IncrementalError | None = None
     if isinstance(definition, TableDefinition):
         relation = Relation(definition.name, Table(definition), None, definition.schema)
     elif isinstance(definition, SourceDefinition):
@@ -426,7 +429,7 @@ def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:
     else:
         analysis = SparkAnalysis(engine.spark, definition.memory, definition.confs)
         catalog = _StoredCatalog(engine, definition)
-        plan = compile_plan(definition.statement.query_text, catalog, analysis)
+        plan, refusal = _recompiled(definition.statement.query_text, catalog, analysis)
         view = View(plan, definition.schema, analysis, _tables(engine))
         relation = Relation(definition.statement.name, view, definition, definition.schema)
     relation.changed = int(item["changed"])  # type: ignore[call-overload]
@@ -434,7 +437,21 @@ def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:
     relation.status = Status(item["status"])
     relation.failure = str(item["failure"])
     relation.offsets = dict(item["offsets"])  # type: ignore[call-overload]
+    if refusal is not None:
+        relation.damaged = True
+        relation.status, relation.failure = Status.FAILED, str(refusal)
     return relation
+
+
+def _recompiled(
+    text: str, catalog: Catalog, analysis: SparkAnalysis
+) -> tuple[Node, IncrementalError | None]:
+    """The plan of a stored view; one that an older version took apart may be refused by this one."""
+    try:
+        return compile_plan(text, catalog, analysis), None
+    except IncrementalError as refusal:
+        analysis.recompute_because(refusal.message)
+        return compile_plan(text, catalog, analysis), refusal
 
 
 def _load(engine: Engine, relation: Relation) -> None:

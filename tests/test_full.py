@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
+from sqlglot import exp
 
 import spark_incr
-from spark_incr.errors import IncrementalError
+from spark_incr.errors import IncrementalError, error
+from spark_incr.plan.nodes import Node
 from tests.oracle import Batch, check, delete, insert, update
 
 TABLES = {
@@ -43,6 +46,7 @@ NOT_TAKEN_APART = [
     "SELECT array(s) AS a, count(*) AS n FROM t GROUP BY array(s)",
     "SELECT k FROM t ORDER BY window(coalesce(at, TIMESTAMP_NTZ'2024-01-01 00:00:00'), '1 hour')",
     "SELECT id FROM IDENTIFIER('t' || '')",
+    "SELECT id, (SELECT v FROM u WHERE u.k = upper(t.k) ORDER BY v LIMIT 1) AS m FROM t",
     """WITH t AS (SELECT id, k FROM IDENTIFIER(lower('T')) -- hides it
        ) SELECT count(*) AS n FROM t, u WHERE t.k = u.k""",
     "SELECT * FROM repeated(TABLE(u) PARTITION BY k ORDER BY v)",
@@ -180,6 +184,38 @@ def test_a_suspended_view_stays_suspended(session: SparkSession) -> None:
     session.sql("ALTER INCREMENTAL VIEW v SET REFRESH POLICY FULL")
     (row,) = session.sql("SHOW INCREMENTAL VIEWS").collect()
     assert (row.status, row.refresh_policy) == ("SUSPENDED", "FULL")
+
+
+def test_a_view_that_is_refused_when_the_state_is_opened(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails alone, and is there again once its policy allows it."""
+    own = spark.newSession()
+    spark_incr.enable(own, state=tmp_path / "state")
+    own.sql("CREATE INCREMENTAL TABLE t (id INT)")
+    own.sql("INSERT INTO t VALUES (1), (2)")
+    own.sql("CREATE INCREMENTAL VIEW v AS SELECT id, id + 1 AS n FROM t")
+    own.sql("CREATE INCREMENTAL VIEW w AS SELECT max(id) AS m FROM t")
+    spark_incr.disable(own)
+
+    def refuse(query: exp.Query, *rest: object) -> Node:
+        if "id + 1" in query.sql():
+            raise error("INCR_UNSUPPORTED", what="adding one")
+        return build_plan(query, *rest)
+
+    compiled = import_module("spark_incr.compile")
+    build_plan = compiled.build_plan
+    monkeypatch.setattr(compiled, "build_plan", refuse)
+    spark_incr.enable(own, state=tmp_path / "state")
+    try:
+        shown = {row.view: row.status for row in own.sql("SHOW INCREMENTAL VIEWS").collect()}
+        assert shown == {"v": "FAILED", "w": "ACTIVE"}
+        own.sql("INSERT INTO t VALUES (3)")
+        assert own.sql("SELECT * FROM w").collect() == [(3,)]
+        own.sql("ALTER INCREMENTAL VIEW v SET REFRESH POLICY AUTO")
+        assert sorted(own.sql("SELECT n FROM v").collect()) == [(2,), (3,), (4,)]
+    finally:
+        spark_incr.disable(own)
 
 
 @pytest.mark.parametrize("policy", ["AUTO", "FULL"])

@@ -52,7 +52,7 @@ _REST_MASK = np.uint64((1 << 24) - 1)
 _FANOUT = 4
 _LOWEST = 1024
 # Where buckets hold more rows than this for each that is wanted, a binary search is faster.
-_CROWDED = 6
+_CROWDED = 2
 
 KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
 
@@ -134,15 +134,43 @@ class Run:
         first = begins[bucket].astype(np.int64)
         counts = begins[bucket + 1] - first
         if counts.sum() > _CROWDED * len(wanted):
-            return self.within(wanted, wanted)
+            return self._searched(wanted)
         probes, rows = _spread(first, counts)
         same = self.hashes[rows] == wanted[probes]
         return probes[same], rows[same]
 
     def within(self, low: Hashes, high: Hashes) -> tuple[Ints, Ints]:
-        """The rows whose hash is in a range from `low` to `high`: which range, and the row."""
-        first = np.searchsorted(self.hashes, low, "left")
-        return _spread(first, np.searchsorted(self.hashes, high, "right") - first)
+        """The rows whose hash is in a range from `low` to `high`: which range, and the row.
+
+        A range is a lineage, whose rows are in one bucket, mostly alone. So it is known by the ends
+        of the bucket whether all of it is in the range, and few ranges have to be searched.
+        """
+        shift, begins = self._buckets
+        assert shift >= _REST_BITS, "a run is too long"
+        bucket = (low >> shift).view(np.int64)
+        first, end = begins[bucket].astype(np.int64), begins[bucket + 1].astype(np.int64)
+        there = np.flatnonzero(end > first)
+        first, end = first[there], end[there]
+        apart = (self.hashes[first] < low[there]) | (self.hashes[end - 1] > high[there])
+        mixed = np.flatnonzero(apart)
+        if len(mixed):
+            first[mixed] = np.searchsorted(self.hashes, low[there[mixed]], "left")
+            end[mixed] = np.searchsorted(self.hashes, high[there[mixed]], "right")
+        ranges, rows = _spread(first, end - first)
+        return there[ranges], rows
+
+    def _searched(self, wanted: Hashes) -> tuple[Ints, Ints]:
+        """What `with_hashes` says, by a binary search; few rows have the hash of the one before."""
+        first = np.searchsorted(self.hashes, wanted, "left")
+        there = np.flatnonzero(self.hashes.take(first, mode="clip") == wanted)
+        first, wanted = first[there], wanted[there]
+        end = first + 1
+        again = np.flatnonzero(self.hashes.take(end, mode="clip") == wanted)
+        if not len(again):
+            return there, first
+        end[again] = np.searchsorted(self.hashes, wanted[again], "right")
+        ranges, rows = _spread(first, end - first)
+        return there[ranges], rows
 
     def only_live(self, rows: pa.Table, version: int) -> pa.Table:
         """Of a table that has a row for each of the run, those that are there at the version."""

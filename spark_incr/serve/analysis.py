@@ -262,13 +262,16 @@ class SparkAnalysis:
     def recomputed(self) -> str:
         return self.memory.get(_RECOMPUTED, "")
 
-    def recompute_because(self, reason: str, text: str) -> None:
-        """Let the query be computed anew with each batch, under all settings of the session."""
+    def recompute_because(self, reason: str) -> None:
+        """Let the query be computed anew with each batch."""
+        self.memory[_RECOMPUTED] = reason
+
+    def take_whole(self, text: str) -> None:
+        """Refuse a query that gives other rows each time; any other is Spark's, under all settings."""
         frame: Any = self.spark.sql(text)
         for what in unstable_in(frame._jdf.queryExecution().analyzed()):
             raise error("INCR_NONDETERMINISTIC", what=what)
         self.confs |= meaning(self.spark)
-        self.memory[_RECOMPUTED] = reason
 
     def reads(self, text: str) -> list[Read]:
         question = f"READS OF {text}"
