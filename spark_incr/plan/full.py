@@ -12,7 +12,7 @@ from spark_incr.plan.environment import Catalog
 from spark_incr.plan.nodes import RELATION, Node, Scan
 from spark_incr.plan.recursion import Input, recompute
 from spark_incr.plan.scope import Names, spelled
-from spark_incr.plan.types import Field
+from spark_incr.plan.types import Field, arrow_type
 from spark_incr.sql.dialect import quoted
 from spark_incr.sql.names import join_name
 
@@ -45,8 +45,9 @@ def _scan(read: Read, catalog: Catalog, names: Names) -> Scan:
     known = catalog.relation(read.parts)
     if known is None:
         raise error("INCR_RELATION_NOT_FOUND", kind="table or view", name=join_name(read.parts))
-    renamed = tuple(Field(names.fresh(f.name), f.type) for f in known.schema)
-    columns = tuple(f.name for f in known.schema)
+    kept = [f for f in known.schema if arrow_type(f.type) is not None]
+    renamed = tuple(Field(names.fresh(f.name), f.type) for f in kept)
+    columns = tuple(f.name for f in kept)
     return Scan(renamed, known.name, columns, known.unique, known.append_only)
 
 

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from spark_incr.errors import error
+from spark_incr.errors import error, without_plan
 from spark_incr.frames import columns_for, columns_of, computed, in_type, named, offered
 from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.context import Read, SessionFunction
@@ -289,7 +289,11 @@ class SparkAnalysis:
         if question not in self.memory:
             frames = {name: self._empty(schema) for name, schema in relations.items()}
             with self._as_created(), self._named(frames):
-                frame = self.spark.sql(query)
+                try:
+                    frame = self.spark.sql(query)
+                except PySparkException as failure:
+                    detail = f"Read as: {query}\n{without_plan(str(failure))}"
+                    raise error("INCR_READING_DIFFERS", detail=detail) from None
                 unread = set(names_in(frame)) - relations.keys()
             for name in unread:
                 raise error("INCR_UNSUPPORTED", what=f"a function that reads {name}")
