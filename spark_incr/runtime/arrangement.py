@@ -35,6 +35,7 @@ from spark_incr.runtime.columns import (
     rows_taken,
     single,
     taken,
+    taken_of_each,
     validity,
     values,
 )
@@ -51,6 +52,8 @@ _REST_MASK = np.uint64((1 << 24) - 1)
 # into one of the next. Runs of the lowest level are cheap to merge and are merged at once.
 _FANOUT = 4
 _LOWEST = 1024
+# Numbers lie close together where at most so many are in the range of each.
+_CLOSE = 4
 # Where buckets hold more rows than this for each that is wanted, a binary search is faster.
 _CROWDED = 2
 
@@ -78,6 +81,54 @@ class Layout:
         return (lineage & ~_REST_MASK) | (rest >> (np.uint64(64) - _REST_BITS))
 
 
+@dataclass(frozen=True)
+class _Places:
+    """The first row of each whole number from `least` on, and how many it has; none, where it is
+    not there. One row is all where there are no `counts` but of 0 and 1."""
+
+    least: int
+    first: npt.NDArray[np.int32]
+    counts: npt.NDArray[np.int32]
+    several: bool
+
+    @staticmethod
+    def of(column: pa.Array) -> _Places | None:
+        """Those of a column in which equal numbers are neighbours, and all lie close together."""
+        if not pa.types.is_integer(column.type) or column.null_count or not len(column):
+            return None
+        numbers = values(column)
+        least, greatest = int(numbers.min()), int(numbers.max())
+        if greatest - least >= _CLOSE * len(numbers):
+            return None
+        first = np.zeros(greatest - least + 1, dtype=np.int32)
+        counts = np.zeros(len(first), dtype=np.int32)
+        differs = numbers[1:] != numbers[:-1]
+        several = not differs.all()
+        begins = np.arange(len(numbers))
+        if several:
+            begins = np.append(0, np.flatnonzero(differs) + 1)
+        at = numbers[begins] - least if several else numbers - least
+        first[at] = begins
+        counts[at] = np.diff(begins, append=len(numbers)) if several else 1
+        neighbours = np.count_nonzero(counts) == len(begins)
+        return _Places(least, first, counts, several) if neighbours else None
+
+    def find(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """The rows that have one of the numbers: which one of them, and the row."""
+        place = numbers - self.least
+        inside = (place >= 0) & (place < len(self.first))
+        probes = None if inside.all() else np.flatnonzero(inside)
+        if probes is not None:
+            place = place[probes]
+        counts, first = self.counts[place], self.first[place]
+        if self.several:
+            found, rows = _spread(first.astype(np.int64), counts.astype(np.int64))
+        else:
+            found = np.flatnonzero(counts)
+            rows = first[found].astype(np.int64)
+        return found if probes is None else probes[found], rows
+
+
 @dataclass(eq=False)
 class Run:
     """Rows sorted by hash, and the rows of older runs that they replace.
@@ -93,6 +144,7 @@ class Run:
     died: Ints | None = None
     read: tuple[object, pa.Table] | None = None
     """What a reader has made of the rows, and which one: they never change."""
+    _places: dict[str, _Places | None] = field(default_factory=dict)
 
     @property
     def live(self) -> int:
@@ -112,6 +164,12 @@ class Run:
         assert self.died is not None
         self.died[positions] = _FOREVER
         self.dead -= len(positions)
+
+    def places(self, name: str) -> _Places | None:
+        """Where the values of a column are, if they are numbers that lie close together."""
+        if name not in self._places:
+            self._places[name] = _Places.of(single(self.rows.column(name)))
+        return self._places[name]
 
     @cached_property
     def _buckets(self) -> tuple[np.uint64, npt.NDArray[np.int32]]:
@@ -177,9 +235,10 @@ class Run:
         mask = self.alive(version)
         return rows if mask is None else rows.filter(from_values(mask, None, pa.bool_()))
 
-    def live_hashes(self, version: int) -> Hashes:
+    def live_rows(self, version: int) -> Ints | None:
+        """The rows that are there at the version; None, where all are."""
         mask = self.alive(version)
-        return self.hashes if mask is None else self.hashes[mask]
+        return None if mask is None else np.flatnonzero(mask)
 
 
 @dataclass(frozen=True)
@@ -192,6 +251,15 @@ class Located:
 
 
 NOWHERE = Located(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
+
+
+def _located(found: Sequence[tuple[Ints, Ints]]) -> Located:
+    """What was found in each run of a spine."""
+    if not any(len(rows) for _, rows in found):
+        return NOWHERE
+    run = np.repeat(np.arange(len(found)), [len(rows) for _, rows in found])
+    probes, rows = zip(*found, strict=True)
+    return Located(np.concatenate(probes), run, np.concatenate(rows))
 
 
 @dataclass(frozen=True)
@@ -217,9 +285,9 @@ class Snapshot:
     def nbytes(self) -> int:
         return sum(run.rows.nbytes + run.hashes.nbytes for run in self.runs)
 
-    def _candidates(self, run: Run, low: Hashes, high: Hashes | None) -> tuple[Ints, Ints]:
-        """Live rows whose hash is that of a probe, or in its range; `low` is ascending."""
-        probes, rows = run.with_hashes(low) if high is None else run.within(low, high)
+    def _alive(self, run: Run, found: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+        """Of rows that were found, those that are there."""
+        probes, rows = found
         if run.died is not None and len(rows):
             keep = run.died[rows] > self.version
             if not keep.all():
@@ -233,25 +301,46 @@ class Snapshot:
         order = None if (low[1:] >= low[:-1]).all() else sorted_order(low)
         if order is not None:
             low, high = low[order], None if high is None else high[order]
-        found = [self._candidates(run, low, high) for run in self.runs]
-        if not any(len(rows) for _, rows in found):
-            return NOWHERE
-        probe = np.concatenate([probes for probes, _ in found])
-        if order is not None:
-            probe = order[probe]
-        run = np.repeat(np.arange(len(found)), [len(rows) for _, rows in found])
-        located = Located(probe, run, np.concatenate([rows for _, rows in found]))
+        located = _located(
+            [
+                self._alive(run, run.with_hashes(low) if high is None else run.within(low, high))
+                for run in self.runs
+            ]
+        )
+        if not len(located.probe):
+            return located
+        probe, run = located.probe if order is None else order[located.probe], located.run
         stored, asked = self.gather(located, names), [taken(key, probe) for key in keys]
         same = equal_columns(stored, asked, len(probe))
-        return located if same.all() else Located(probe[same], run[same], located.row[same])
+        if same.all():
+            return Located(probe, run, located.row)
+        return Located(probe[same], run[same], located.row[same])
+
+    def _locate_numbers(self, names: Sequence[str], keys: Sequence[pa.Array]) -> Located | None:
+        """What `_locate` says, if the key is one number and each run knows their places."""
+        if len(names) != 1 or not pa.types.is_integer(keys[0].type) or keys[0].null_count:
+            return None
+        places = [run.places(names[0]) for run in self.runs]
+        numbers = values(keys[0]).astype(np.int64)
+        found = []
+        for run, known in zip(self.runs, places, strict=True):
+            if known is None:
+                return None
+            found.append(self._alive(run, known.find(numbers)))
+        return _located(found)
 
     def find(self, keys: pa.Table, hashes: Hashes) -> Located:
         """The live row of each identity, if there is one."""
         names = self.layout.identity
-        return self._locate(names, arrays(keys, names), hashes, None)
+        columns = arrays(keys, names)
+        located = self._locate_numbers(names, columns)
+        return self._locate(names, columns, hashes, None) if located is None else located
 
     def find_lineage(self, keys: Sequence[pa.Array], length: int) -> Located:
         """All live rows of each lineage."""
+        located = self._locate_numbers(self.layout.lineage, keys)
+        if located is not None:
+            return located
         low = hash_columns(keys, length)
         high = None
         if self.layout.extended:
@@ -270,8 +359,12 @@ class Snapshot:
         ]
         if not parts:
             return [pa.array([], self.layout.schema.field(name).type) for name in names]
-        columns = [[taken(single(rows.column(name)), at) for rows, at in parts] for name in names]
-        return [part[0] if len(part) == 1 else pa.concat_arrays(part) for part in columns]
+        if len(parts) == 1:
+            ((rows, at),) = parts
+            return [taken(column, at) for column in arrays(rows, names)]
+        return [
+            taken_of_each([(single(rows.column(name)), at) for rows, at in parts]) for name in names
+        ]
 
     def aligned(self, located: Located, names: Sequence[str], length: int) -> list[pa.Array]:
         """The named columns of located rows, one per probe; NULL where a probe found nothing."""
@@ -397,15 +490,18 @@ class Arrangement:
 
     def _merged(self, runs: Sequence[Run]) -> Run:
         """One run in place of several neighbours: live rows only, and kills of elder runs only."""
-        sorted_hashes = [run.live_hashes(self.version) for run in runs]
-        hashes = np.concatenate(sorted_hashes)
+        live = [run.live_rows(self.version) for run in runs]
+        sorted_hashes = [
+            run.hashes if rows is None else run.hashes[rows]
+            for run, rows in zip(runs, live, strict=True)
+        ]
         order = merged_order(sorted_hashes)
-        parts = [run.only_live(run.rows, self.version) for run in runs]
-        rows = _taken(pa.concat_tables(parts).combine_chunks(), order)
+        hashes = np.concatenate(sorted_hashes)[order]
+        rows = _taken(list(zip((run.rows for run in runs), live, strict=True)), order)
         kills = pa.concat_tables([run.kills for run in runs]).combine_chunks()
         elder = values(single(kills.column(KILLED_RUN))) < runs[0].number
         kills = kills.filter(from_values(elder, None, pa.bool_()))
-        return Run(self._take_number(), rows.combine_chunks(), hashes[order], kills)
+        return Run(self._take_number(), rows, hashes, kills)
 
     @staticmethod
     def restore(
@@ -429,14 +525,16 @@ class Arrangement:
         return result
 
 
-def _taken(rows: pa.Table, order: Ints) -> pa.Table:
-    """Rows in an order, column by column: the long part of a merge."""
+def _taken(parts: Sequence[tuple[pa.Table, Ints | None]], order: Ints) -> pa.Table:
+    """Some rows of each table, or all, in an order; column by column: the long part of a merge."""
     columns = []
+    schema = parts[0][0].schema
     with step("merging", len(order), "rows") as tell:
-        for number, column in enumerate(rows.columns):
-            tell(len(order) * number // rows.num_columns)
-            columns.append(taken(single(column), order))
-    return pa.table(columns, schema=rows.schema)
+        for number, name in enumerate(schema.names):
+            tell(len(order) * number // len(schema.names))
+            whole = taken_of_each([(single(table.column(name)), rows) for table, rows in parts])
+            columns.append(taken(whole, order))
+    return pa.table(columns, schema=schema)
 
 
 def stored_rows(run: Run) -> pa.Table:

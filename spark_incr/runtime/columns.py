@@ -101,6 +101,15 @@ def taken(array: pa.Array, rows: Ints) -> pa.Array:
     return from_values(values(array).take(rows), None, array.type)
 
 
+def taken_of_each(parts: Sequence[tuple[pa.Array, Ints | None]]) -> pa.Array:
+    """The values of some rows of each array, or of all, one after the other; they are of one type."""
+    kind = parts[0][0].type
+    if kind.id not in _STORAGE or any(array.null_count for array, _ in parts):
+        return pa.concat_arrays([a if rows is None else taken(a, rows) for a, rows in parts])
+    data = [values(a) if rows is None else values(a).take(rows) for a, rows in parts]
+    return from_values(np.concatenate(data), None, kind)
+
+
 def rows_taken(table: pa.Table, rows: Ints) -> pa.Table:
     """Some rows of a table."""
     if not table.num_columns:

@@ -24,7 +24,6 @@ from spark_incr.runtime.keys import group_rows
 from spark_incr.runtime.operators.accumulate import homomorphism, spread
 from spark_incr.runtime.operators.aggregate import AggregateOperator
 from spark_incr.runtime.operators.join import Side, with_present
-from spark_incr.runtime.parallel import side_by_side
 from spark_incr.runtime.sums import MONOIDS, Vector
 
 
@@ -67,12 +66,7 @@ class FoldedJoinOperator:
         changes = self._rows.prepare(rows)
         self._rows.add(changes)
         states = self._fold(with_present(folded, self._never_null))
-        pairs = side_by_side(
-            [
-                lambda: self._states_with_rows(states),
-                lambda: self._rows_with_states(changes.rows, states),
-            ]
-        )
+        pairs = [self._states_with_rows(states), self._rows_with_states(changes.rows, states)]
         return self._aggregate.apply_partial(pairs)
 
     def without_shared(self, left: pa.Table, right: pa.Table) -> list[pa.Table]:
