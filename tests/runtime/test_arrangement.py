@@ -28,6 +28,10 @@ Model = dict[tuple[Any, ...], tuple[Any, ...]]
 Key = tuple[Any, ...]
 
 KEYS = st.sampled_from([None, *range(8)])
+CLOSE = st.integers(-3, 7)
+FAR = st.sampled_from([-(2**63), -1, 0, 1, 2, 2**63 - 1])
+ASKED = [[None, *range(-3, 9)], list(range(-4, 9)), [-(2**63), -1, 0, 2, 5, 2**63 - 1]]
+"""Lineages to look up: with NULL by their hashes alone, otherwise by the places of numbers too."""
 TEXTS = st.sampled_from([None, "", "a", "ä"])
 NUMBERS = st.sampled_from([None, 0.5, 1.0])
 ROWS = st.tuples(KEYS, TEXTS, NUMBERS)
@@ -45,9 +49,11 @@ def tuples(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 @st.composite
 def steps(draw: st.DrawFn) -> list[tuple[str, Any]]:
-    batch = st.tuples(st.just("batch"), st.lists(st.lists(ROWS, max_size=8), max_size=3))
-    failed = st.tuples(st.just("failed"), st.lists(st.lists(ROWS, max_size=8), max_size=3))
-    drop = st.tuples(st.just("drop"), st.lists(KEYS, max_size=4))
+    keys = draw(st.sampled_from([KEYS, CLOSE, FAR, CLOSE | FAR]))
+    parts = st.lists(st.lists(st.tuples(keys, TEXTS, NUMBERS), max_size=8), max_size=3)
+    batch = st.tuples(st.just("batch"), parts)
+    failed = st.tuples(st.just("failed"), parts)
+    drop = st.tuples(st.just("drop"), st.lists(keys, max_size=4))
     other = st.sampled_from([("hold", None), ("reload", None)])
     return draw(st.lists(batch | failed | drop | other, min_size=1, max_size=12))
 
@@ -76,8 +82,12 @@ def check(snapshot: Snapshot, model: Model) -> None:
     """All look-ups of a snapshot give what the model gives."""
     assert Counter(tuples(snapshot.rows())) == Counter(model.values())
     assert snapshot.count() == len(model)
-    layout = snapshot.layout
-    lineages = [None, *range(9)]
+    for lineages in ASKED:
+        check_lineages(snapshot, model, lineages)
+        check_identities(snapshot, model, lineages)
+
+
+def check_lineages(snapshot: Snapshot, model: Model, lineages: list[Any]) -> None:
     probes = pa.array(lineages, pa.int64())
     located = snapshot.find_lineage([probes], len(lineages))
     columns = snapshot.gather(located, SCHEMA.names)
@@ -87,9 +97,14 @@ def check(snapshot: Snapshot, model: Model) -> None:
             located.probe.tolist(), zip(*(c.to_pylist() for c in columns), strict=True), strict=True
         )
     ]
-    assert Counter(found) == Counter((row[0], row) for row in model.values())
+    assert Counter(found) == Counter((r[0], r) for r in model.values() if r[0] in lineages)
+
+
+def check_identities(snapshot: Snapshot, model: Model, lineages: list[Any]) -> None:
+    layout = snapshot.layout
     width = len(layout.identity)
-    asked = [*model, *((k, "no")[:width] for k in lineages if (k, "no")[:width] not in model)]
+    known = [i for i in model if i[0] is not None or None in lineages]
+    asked = [*known, *((k, "no")[:width] for k in lineages if (k, "no")[:width] not in model)]
     wanted = table([(*i, *(None,) * (3 - width)) for i in asked]).select(list(layout.identity))
     exact = snapshot.find(wanted, layout.hashes(wanted))
     aligned = snapshot.aligned(exact, SCHEMA.names, len(asked))
