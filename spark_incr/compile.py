@@ -7,7 +7,7 @@ the same query for Spark; so a misreading is refused and never maintained.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from sqlglot import exp
@@ -22,7 +22,7 @@ from spark_incr.plan.functions import read_functions
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
 from spark_incr.plan.output_order import output_order, unread_keys
 from spark_incr.plan.scope import Names, folded, names_compared
-from spark_incr.plan.types import Field, Schema, arrow_type, type_text, unkept
+from spark_incr.plan.types import Schema, arrow_type, type_text, unkept
 from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
@@ -67,7 +67,7 @@ def compile_query(
     if names:
         if len(names) != len(schema):
             raise error("INCR_COLUMN_COUNT", expected=len(schema), actual=len(names))
-        schema = tuple(Field(name, f.type) for name, f in zip(names, schema, strict=True))
+        schema = tuple(replace(f, name=name) for name, f in zip(names, schema, strict=True))
     _check_output(schema)
     if policy is not Policy.FULL:
         try:

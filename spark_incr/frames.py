@@ -31,6 +31,7 @@ from spark_incr.runtime.columns import single
 from spark_incr.runtime.keys import list_offsets
 
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_SESSION = "spark.sessionWindow"
 _CHAR = re.compile(r"char\((\d+)\)")
 
 
@@ -43,9 +44,12 @@ def type_named(spark: SparkSession, text: str) -> T.DataType:
 def columns_of(frame: DataFrame) -> Schema:
     """The columns of a frame.
 
-    Spark has CHAR as STRING, and the name on the column; inside of other types it is a STRING.
+    Spark has CHAR as STRING, and the name on the column; inside of other types it is a STRING. What
+    session_window() has made bears a mark.
     """
-    return tuple(Field(f.name, _written(f)) for f in frame.schema.fields)
+    return tuple(
+        Field(f.name, _written(f), _SESSION in (f.metadata or {})) for f in frame.schema.fields
+    )
 
 
 def _written(field: T.StructField) -> T.DataType:
@@ -55,7 +59,11 @@ def _written(field: T.StructField) -> T.DataType:
 
 def columns_for(schema: Schema) -> T.StructType:
     """The columns as Spark has them: the inverse of `columns_of`."""
-    return _named_char(T.StructType([T.StructField(f.name, f.type) for f in schema]))
+    fields = [
+        T.StructField(f.name, f.type, metadata={_SESSION: True} if f.session else None)
+        for f in schema
+    ]
+    return _named_char(T.StructType(fields))
 
 
 def _named_char(schema: T.StructType) -> T.StructType:

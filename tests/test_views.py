@@ -676,3 +676,29 @@ def test_functions_that_only_spark_knows(spark: SparkSession) -> None:
            FROM t GROUP BY regexp_replace(k, '[0-9]+', '#'), md5(k)""",
         rows,
     )
+
+
+def test_views_hand_on_what_their_sessions_are(spark: SparkSession) -> None:
+    """A query that groups by the sessions of a view joins those that touch, as over a table of Spark."""
+    check(
+        spark,
+        {"t": "k INT, s INT"},
+        [
+            "SELECT w.start AS b, w.end AS e, count(*) AS n FROM each GROUP BY w",
+            "SELECT w.start AS b, w.end AS e, sum(n) AS n FROM by_key GROUP BY w",
+            "SELECT DISTINCT w FROM by_key",
+            "SELECT w.start AS b, k FROM each",
+        ],
+        [
+            insert("t", (1, 0), (1, 1800), (2, 1000), (2, 9000), (None, 0), (3, None)),
+            insert("t", (1, 4000), (3, 7300)),
+            update("t", ((1, 1800), (2, 1800))),
+            delete("t", (1, 4000), (2, 1000), (None, 0)),
+        ],
+        views={
+            "each": "SELECT k, session_window(timestamp_seconds(s), '1 hour') AS w FROM t",
+            "by_key": "SELECT k, session_window AS w, count(*) AS n FROM t"
+            " GROUP BY k, session_window(timestamp_seconds(s), '1 hour')",
+        },
+        reopen=True,
+    )

@@ -1,7 +1,7 @@
 """Sessions: what grouping makes of rows whose own windows of time touch.
 
 A column that session_window() has made stays one wherever it goes: under an alias, through joins,
-through the groups of an inner query, out of a view or a table of Spark. Each grouping by it joins the windows that touch, in order of
+through the groups of an inner query, out of a view or a table. Each grouping by it joins the windows that touch, in order of
 their start and per value of the other keys. With [s, e) the window of a row, it is an island:
 
     first   = s > max(e) of the rows before, or there are none

@@ -20,7 +20,7 @@ from spark_incr.errors import IncrementalError, error
 
 @dataclass(frozen=True)
 class Field:
-    """A column of a relation or of a plan node; of a table of Spark's, whether it holds sessions."""
+    """A column of a relation or of a plan node; of a relation, whether it holds sessions."""
 
     name: str
     type: T.DataType

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,18 +27,13 @@ from spark_incr.sql.dialect import quoted
 from spark_incr.sql.names import quote_name
 
 GONE = "gone"
-_SESSION = "spark.sessionWindow"
-"""Spark's mark of a column that session_window() has made; a table keeps it."""
 
 
 def static_schema(spark: SparkSession, parts: tuple[str, ...]) -> Schema | None:
     """The columns of a table that Spark knows."""
     try:
         with unlogged():
-            frame = spark.table(".".join(quoted(part) for part in parts))
-            marks = [_SESSION in (field.metadata or {}) for field in frame.schema.fields]
-            columns = columns_of(frame)
-            return tuple(replace(c, session=m) for c, m in zip(columns, marks, strict=True))
+            return columns_of(spark.table(".".join(quoted(part) for part in parts)))
     except PySparkException:
         return None
 
