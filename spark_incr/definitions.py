@@ -230,10 +230,9 @@ def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained
         rows = known.contents.changes() if known else read_static(engine.spark, name)
         inputs[name] = rows
     began, expressions = time.perf_counter(), expression_seconds()
-    whole = {name: rows.combine_chunks() for name, rows in inputs.items()}
     few = sum(rows.num_rows for rows in inputs.values()) <= CHUNK_ROWS
     if few or view.recomputes:
-        _feed(engine, relation, view, [whole])
+        _feed(engine, relation, view, [_whole(inputs)])
     else:
         pieces = [{n: chunk} for n, rows in inputs.items() for chunk in chunks(rows, CHUNK_ROWS)]
         try:
@@ -241,7 +240,7 @@ def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained
         except VIEW_FAILURES:
             for arrangement in view.arrangements.values():
                 arrangement.rollback(arrangement.version)
-            _feed(engine, relation, view, [whole])
+            _feed(engine, relation, view, [_whole(inputs)])
     maintained.views[relation.name] = ViewChange(
         int(weights(view.output.contents().changes()).sum()),
         0,
@@ -249,6 +248,11 @@ def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained
         sum(int(weights(rows).sum()) for rows in inputs.values()),
         (expression_seconds() - expressions) * 1e3,
     )
+
+
+def _whole(inputs: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """All rows as one batch."""
+    return {name: rows.combine_chunks() for name, rows in inputs.items()}
 
 
 def _feed(
