@@ -207,6 +207,7 @@ FRAMED: list[tuple[str, str]] = [
     ("count(*)", "int"),
     ("count({k})", "int"),
     ("sum({int})", "int"),
+    ("sum(6 DIV {0:int}) FILTER (WHERE {0:int} <> 0)", "int"),
     ("sum({dec})", "dec"),
     ("sum({float})", "approx"),
     ("avg({int})", "approx"),
@@ -532,7 +533,7 @@ class Queries:
             order = f"named_struct('by', {by.text}, 'chosen', {chosen.text})"
             text = f"{self.choose(['min_by', 'max_by'])}({chosen.text}, {order})"
             result = chosen.kind
-        if self.chance(5):
+        if "FILTER" not in text and self.chance(5):
             text += f" FILTER (WHERE {self.expression(scope, 'bool', 1)})"
         return Column(text, result.replace("{k}", kind))
 

@@ -27,6 +27,7 @@ from spark_incr.plan.syntax import (
     transformed,
     unsupported,
 )
+from spark_incr.plan.totality import is_total
 from spark_incr.plan.types import Field, as_string, is_collated
 
 Aliases = Mapping[str, exp.Expr]
@@ -216,6 +217,8 @@ class AggregateReader:
         )
         if identity in self.calls:
             return self.calls[identity]
+        if condition is not None:
+            arguments = [self._guarded(a, condition) for a in arguments]
         call = Call(
             name=self.env.names.fresh(reading.function),
             function=reading.function,
@@ -228,6 +231,12 @@ class AggregateReader:
         self.calls[identity] = call
         self.untyped.append((expression, call))
         return call
+
+    def _guarded(self, argument: exp.Expr, condition: exp.Expr) -> exp.Expr:
+        """An argument that is evaluated only for the rows that count."""
+        if is_total(argument, self.node.schema, self.env.context):
+            return argument
+        return exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
 
     def _as_numbers(self, arguments: list[exp.Expr]) -> list[exp.Expr]:
         """Texts as doubles, as which Spark adds them up."""

@@ -1,8 +1,9 @@
 """Joins of every kind from a condition: keys to look up by, and laws for what is no key.
 
 A condition that reads one side is no key: of the side that may be dropped it is a filter, of the
-side that is kept it is a key that is NULL, and so matches nothing, where it does not hold.
-What reads both sides and is no equality is left for a rule to take apart.
+side that is kept it is a key that is NULL, and so matches nothing, where it does not hold. That key is
+computed for rows that match nothing too, so the condition has to be total. What is not, and what reads
+both sides and is no equality, is left for a rule to take apart, and is evaluated for pairs alone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from spark_incr.plan.nodes import (
     columns_in,
     conjuncts,
 )
+from spark_incr.plan.totality import is_total
 from spark_incr.plan.types import Field, as_string, is_collated, type_text
 from spark_incr.sql.dialect import print_sql
 
@@ -35,24 +37,36 @@ def join_on(
     if kind is JoinKind.RIGHT:
         swapped = join_on(right, left, condition, JoinKind.LEFT, context)
         return only(swapped, (*left.names, *right.names))
+    if kind is JoinKind.INNER:
+        joined: Node = Join(left.schema + right.schema, left, right, ())
+        return joined if condition is None else Filter(joined.schema, joined, condition)
     names = left.names if kind.left_only else (*left.names, *right.names)
     left_names, right_names = set(left.names), set(right.names)
     pairs: list[tuple[exp.Expr, exp.Expr, bool]] = []
+    here: list[exp.Expr] = []
+    there: list[exp.Expr] = []
     rest: list[exp.Expr] = []
     for part in conjuncts(condition) if condition is not None else []:
+        read = columns_in(part)
         pair = equality(part, left_names, right_names)
         if pair is not None:
             pairs.append(pair)
-        elif columns_in(part) <= right_names and kind is not JoinKind.FULL:
+        elif read <= right_names and kind is not JoinKind.FULL:
             right = Filter(right.schema, right, part)
-        elif columns_in(part) <= left_names:
-            pairs.append((_true_or_null(part), exp.true(), False))
-        elif columns_in(part) <= right_names:
-            pairs.append((exp.true(), _true_or_null(part), False))
+        elif read <= left_names and kind is JoinKind.SEMI:
+            left = Filter(left.schema, left, part)
+        elif read <= left_names and is_total(part, left.schema, context):
+            here.append(part)
+        elif read <= right_names and is_total(part, right.schema, context):
+            there.append(part)
         else:
             rest.append(part)
-    joined = keyed_join(left, right, pairs, kind, context)
-    return only(replace(joined, where=exp.and_(*rest)) if rest else joined, names)
+    if here:
+        pairs.append((_true_or_null(exp.and_(*here)), exp.true(), False))
+    if there:
+        pairs.append((exp.true(), _true_or_null(exp.and_(*there)), False))
+    keyed = keyed_join(left, right, pairs, kind, context)
+    return only(replace(keyed, where=exp.and_(*rest)) if rest else keyed, names)
 
 
 def keyed_join(

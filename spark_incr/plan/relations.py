@@ -16,7 +16,6 @@ from spark_incr.plan.nodes import (
     Constant,
     Filter,
     Generate,
-    Join,
     JoinKind,
     Node,
     Project,
@@ -194,14 +193,7 @@ def _beside(
 def _joined(
     left: Node, right: Node, conditions: Sequence[exp.Expr], kind: JoinKind, env: Environment
 ) -> Node:
-    if kind is not JoinKind.INNER:
-        return join_on(
-            left, right, exp.and_(*conditions) if conditions else None, kind, env.context
-        )
-    node: Node = Join(left.schema + right.schema, left, right, ())
-    for condition in conditions:
-        node = Filter(node.schema, node, condition)
-    return node
+    return join_on(left, right, exp.and_(*conditions) if conditions else None, kind, env.context)
 
 
 def _lateral_join(left: Source, join: exp.Join, kind: JoinKind, env: Environment) -> Source:

@@ -11,6 +11,7 @@ scalar subquery, or whether a row exists. There IN is two-valued in Spark:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyspark.sql.types as T
 from sqlglot import exp
@@ -37,6 +38,7 @@ from spark_incr.plan.nodes import (
     Project,
     column,
     columns_in,
+    conjuncts,
     walk,
 )
 from spark_incr.plan.types import Field, char_length, is_collated
@@ -73,6 +75,12 @@ def keep_where_in(
 
 def existence(node: Node, inner: Node, context: Context) -> tuple[Node, exp.Expr]:
     """The outer query with a column that tells whether the subquery has a row."""
+    inner, tests = _outer_tests(inner, set(node.names))
+    if tests:
+        # Looked at only where there is a row, for they need not be total.
+        node, found = existence(node, inner, context)
+        held = [exp.Is(this=exp.Paren(this=test), expression=exp.true()) for test in tests]
+        return node, exp.Paren(this=exp.and_(found, *held))
     mark = Field(context.names.fresh("exists"), T.BooleanType())
     if not free_columns(inner):
         bare = Project((), inner, ())
@@ -90,6 +98,18 @@ def existence(node: Node, inner: Node, context: Context) -> tuple[Node, exp.Expr
     joined = keyed_join(node, marked, pairs, JoinKind.LEFT, context)
     kept = only(joined, (*node.names, mark.name))
     return kept, exp.Not(this=_is_null(column(mark.name)))
+
+
+def _outer_tests(inner: Node, outer: set[str]) -> tuple[Node, list[exp.Expr]]:
+    """The subquery without those of its topmost conditions that read the outer query alone."""
+    if not isinstance(inner, (Filter, Project)):
+        return inner, []
+    below, tests = _outer_tests(inner.input, outer)
+    if isinstance(inner, Project):
+        return replace(inner, input=below), tests
+    parts = conjuncts(inner.condition)
+    found = [p for p in parts if columns_in(p) and columns_in(p) <= outer]
+    return _where(below, [p for p in parts if p not in found]), [*tests, *found]
 
 
 def membership(

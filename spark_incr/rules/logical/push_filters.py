@@ -2,6 +2,7 @@
 
     σp(π(R)) = π(σp'(R))            p' is p over the columns of R
     σp∧q(L ⋈ R) = σp(L) ⋈ σq(R)      where p reads only L and q only R
+    σp(L ⋈k R) = σp(L) ⋈k σp(R)      where p reads only k, and is total
     σp(L ⟕ R) = σp(L) ⟕ R            likewise for ⋉ and ▷
     σp(A ⊎ B) = σp(A) ⊎ σp(B)
     σp(ρ(R)) = ρ(σp(R))
@@ -35,6 +36,7 @@ from spark_incr.plan.nodes import (
     conjuncts,
     substitute,
 )
+from spark_incr.plan.totality import is_total
 from spark_incr.rules.logical.merge_filters import filtered
 
 # Where the rows of the left side decide which rows there are, a filter of them may come first.
@@ -63,6 +65,8 @@ def push_filters(node: Node, context: Context) -> Node:
         right = reading(parts, below.right) if below.kind is JoinKind.INNER else []
         rest = [p for p in parts if p not in left and p not in right]
         if left or right:
+            if below.kind is JoinKind.INNER:
+                right = [*right, *_of_keys(left, below, context)]
             joined = below.with_inputs((filtered(below.left, left), filtered(below.right, right)))
             return filtered(joined, rest)
     if isinstance(below, (Aggregate, Window)) and below.keys:
@@ -76,6 +80,16 @@ def push_filters(node: Node, context: Context) -> Node:
             rest = [p for p in parts if p not in early]
             return filtered(below.with_inputs((filtered(below.input, early),)), rest)
     return node
+
+
+def _of_keys(parts: Sequence[exp.Expr], join: Join, context: Context) -> list[exp.Expr]:
+    """The conditions that read keys of the left side alone, over those of the right."""
+    other = {here: column(there) for here, there in join.keys}
+    return [
+        substitute(part, dict(other))
+        for part in parts
+        if columns_in(part) <= other.keys() and is_total(part, join.left.schema, context)
+    ]
 
 
 def reading(parts: Sequence[exp.Expr], node: Node) -> list[exp.Expr]:
