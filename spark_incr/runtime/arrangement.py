@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_incr.runtime.columns import (
-    Bools,
     Hashes,
     Ints,
     arrays,
@@ -40,24 +38,14 @@ from spark_incr.runtime.columns import (
     values,
 )
 from spark_incr.runtime.keys import equal_columns, hash_columns, merged_order, sorted_order
+from spark_incr.runtime.run import HASH, KILLED_ROW, KILLED_RUN, KILLS_SCHEMA, REST_BITS, Run
 from spark_incr.runtime.steps import step
 
-HASH = "__incr_h"
-KILLED_RUN = "__incr_run"
-KILLED_ROW = "__incr_row"
-_FOREVER = np.iinfo(np.int64).max
-_REST_BITS = np.uint64(24)
 _REST_MASK = np.uint64((1 << 24) - 1)
 # Runs whose sizes are within a factor of _FANOUT are of one level; so many of a level are merged
 # into one of the next. Runs of the lowest level are cheap to merge and are merged at once.
 _FANOUT = 4
 _LOWEST = 1024
-# Numbers lie close together where at most so many are in the range of each.
-_CLOSE = 4
-# Where buckets hold more rows than this for each that is wanted, a binary search is faster.
-_CROWDED = 2
-
-KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -78,167 +66,7 @@ class Layout:
         if not self.extended:
             return lineage
         rest = hash_columns(arrays(rows, self.identity[len(self.lineage) :]), rows.num_rows)
-        return (lineage & ~_REST_MASK) | (rest >> (np.uint64(64) - _REST_BITS))
-
-
-@dataclass(frozen=True)
-class _Places:
-    """The first row of each whole number from `least` on, and how many it has; none, where it is
-    not there. One row is all where there are no `counts` but of 0 and 1."""
-
-    least: int
-    first: npt.NDArray[np.int32]
-    counts: npt.NDArray[np.int32]
-    several: bool
-
-    @staticmethod
-    def of(column: pa.Array) -> _Places | None:
-        """Those of a column in which equal numbers are neighbours, and all lie close together."""
-        if not pa.types.is_integer(column.type) or column.null_count or not len(column):
-            return None
-        numbers = values(column)
-        least, greatest = int(numbers.min()), int(numbers.max())
-        if greatest - least >= _CLOSE * len(numbers):
-            return None
-        first = np.zeros(greatest - least + 1, dtype=np.int32)
-        counts = np.zeros(len(first), dtype=np.int32)
-        differs = numbers[1:] != numbers[:-1]
-        several = not differs.all()
-        begins = np.arange(len(numbers))
-        if several:
-            begins = np.append(0, np.flatnonzero(differs) + 1)
-        at = numbers[begins] - least if several else numbers - least
-        first[at] = begins
-        counts[at] = np.diff(begins, append=len(numbers)) if several else 1
-        neighbours = np.count_nonzero(counts) == len(begins)
-        return _Places(least, first, counts, several) if neighbours else None
-
-    def find(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """The rows that have one of the numbers: which one of them, and the row."""
-        place = numbers - self.least
-        inside = (place >= 0) & (place < len(self.first))
-        probes = None if inside.all() else np.flatnonzero(inside)
-        if probes is not None:
-            place = place[probes]
-        counts, first = self.counts[place], self.first[place]
-        if self.several:
-            found, rows = _spread(first.astype(np.int64), counts.astype(np.int64))
-        else:
-            found = np.flatnonzero(counts)
-            rows = first[found].astype(np.int64)
-        return found if probes is None else probes[found], rows
-
-
-@dataclass(eq=False)
-class Run:
-    """Rows sorted by hash, and the rows of older runs that they replace.
-
-    `died` is the version from which each row is no longer there; it only ever gains stamps.
-    """
-
-    number: int
-    rows: pa.Table
-    hashes: Hashes
-    kills: pa.Table
-    dead: int = 0
-    died: Ints | None = None
-    read: tuple[object, pa.Table] | None = None
-    """What a reader has made of the rows, and which one: they never change."""
-    _places: dict[str, _Places | None] = field(default_factory=dict)
-
-    @property
-    def live(self) -> int:
-        return len(self.hashes) - self.dead
-
-    def alive(self, version: int) -> Bools | None:
-        """True where a row is there at the version; None where all are."""
-        return None if self.died is None else self.died > version
-
-    def kill(self, positions: Ints, version: int) -> None:
-        if self.died is None:
-            self.died = np.full(len(self.hashes), _FOREVER, dtype=np.int64)
-        self.died[positions] = version
-        self.dead += len(positions)
-
-    def revive(self, positions: Ints) -> None:
-        assert self.died is not None
-        self.died[positions] = _FOREVER
-        self.dead -= len(positions)
-
-    def places(self, name: str) -> _Places | None:
-        """Where the values of a column are, if they are numbers that lie close together."""
-        if name not in self._places:
-            self._places[name] = _Places.of(single(self.rows.column(name)))
-        return self._places[name]
-
-    @cached_property
-    def _buckets(self) -> tuple[np.uint64, npt.NDArray[np.int32]]:
-        """By how many bits a hash is shifted to its bucket, and the row where each bucket begins.
-
-        Hashes are spread evenly, so that a bucket holds a row or none.
-        """
-        bits = len(self.hashes).bit_length() + 1
-        shift = np.uint64(64 - bits)
-        begins = np.zeros((1 << bits) + 1, dtype=np.int32)
-        np.cumsum(
-            np.bincount((self.hashes >> shift).view(np.int64), minlength=1 << bits), out=begins[1:]
-        )
-        return shift, begins
-
-    def with_hashes(self, wanted: Hashes) -> tuple[Ints, Ints]:
-        """The rows that have a wanted hash: which one of them, and the row."""
-        shift, begins = self._buckets
-        bucket = (wanted >> shift).view(np.int64)
-        first = begins[bucket].astype(np.int64)
-        counts = begins[bucket + 1] - first
-        if counts.sum() > _CROWDED * len(wanted):
-            return self._searched(wanted)
-        probes, rows = _spread(first, counts)
-        same = self.hashes[rows] == wanted[probes]
-        return probes[same], rows[same]
-
-    def within(self, low: Hashes, high: Hashes) -> tuple[Ints, Ints]:
-        """The rows whose hash is in a range from `low` to `high`: which range, and the row.
-
-        A range is a lineage, whose rows are in one bucket, mostly alone. So it is known by the ends
-        of the bucket whether all of it is in the range, and few ranges have to be searched.
-        """
-        shift, begins = self._buckets
-        assert shift >= _REST_BITS, "a run is too long"
-        bucket = (low >> shift).view(np.int64)
-        first, end = begins[bucket].astype(np.int64), begins[bucket + 1].astype(np.int64)
-        there = np.flatnonzero(end > first)
-        first, end = first[there], end[there]
-        apart = (self.hashes[first] < low[there]) | (self.hashes[end - 1] > high[there])
-        mixed = np.flatnonzero(apart)
-        if len(mixed):
-            first[mixed] = np.searchsorted(self.hashes, low[there[mixed]], "left")
-            end[mixed] = np.searchsorted(self.hashes, high[there[mixed]], "right")
-        ranges, rows = _spread(first, end - first)
-        return there[ranges], rows
-
-    def _searched(self, wanted: Hashes) -> tuple[Ints, Ints]:
-        """What `with_hashes` says, by a binary search; few rows have the hash of the one before."""
-        first = np.searchsorted(self.hashes, wanted, "left")
-        there = np.flatnonzero(self.hashes.take(first, mode="clip") == wanted)
-        first, wanted = first[there], wanted[there]
-        end = first + 1
-        again = np.flatnonzero(self.hashes.take(end, mode="clip") == wanted)
-        if not len(again):
-            return there, first
-        end[again] = np.searchsorted(self.hashes, wanted[again], "right")
-        ranges, rows = _spread(first, end - first)
-        return there[ranges], rows
-
-    def only_live(self, rows: pa.Table, version: int) -> pa.Table:
-        """Of a table that has a row for each of the run, those that are there at the version."""
-        mask = self.alive(version)
-        return rows if mask is None else rows.filter(from_values(mask, None, pa.bool_()))
-
-    def live_rows(self, version: int) -> Ints | None:
-        """The rows that are there at the version; None, where all are."""
-        mask = self.alive(version)
-        return None if mask is None else np.flatnonzero(mask)
+        return (lineage & ~_REST_MASK) | (rest >> (np.uint64(64) - REST_BITS))
 
 
 @dataclass(frozen=True)
@@ -396,13 +224,6 @@ def _first_to_merge(runs: Sequence[Run]) -> int:
     return first if last - first + 1 >= (_FANOUT if level else 2) else last
 
 
-def _spread(first: Ints, counts: Ints) -> tuple[Ints, Ints]:
-    """Ranges, each by its first number and its length, as the number of the range and the numbers."""
-    ranges = np.repeat(np.arange(len(first)), counts)
-    begins = np.cumsum(counts) - counts
-    return ranges, np.arange(len(ranges)) + (first - begins)[ranges]
-
-
 def scatter(column: pa.Array, positions: Ints, length: int) -> pa.Array:
     """A column of the given length with the values at the positions and NULL elsewhere."""
     if is_fixed(column.type):
@@ -535,8 +356,3 @@ def _taken(parts: Sequence[tuple[pa.Table, Ints | None]], order: Ints) -> pa.Tab
             whole = taken_of_each([(single(table.column(name)), rows) for table, rows in parts])
             columns.append(taken(whole, order))
     return pa.table(columns, schema=schema)
-
-
-def stored_rows(run: Run) -> pa.Table:
-    """A run's rows as they are written: with their hash."""
-    return run.rows.add_column(0, HASH, from_values(run.hashes.view(np.int64), None, pa.int64()))

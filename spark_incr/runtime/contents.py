@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_incr.plan.nodes import SortKey
-from spark_incr.runtime.arrangement import Arrangement, Run, Snapshot
+from spark_incr.runtime.arrangement import Arrangement, Snapshot
 from spark_incr.runtime.changes import WEIGHT, inserted, repeated
 from spark_incr.runtime.order import row_order
+from spark_incr.runtime.run import Run
 
 
 @dataclass(frozen=True)

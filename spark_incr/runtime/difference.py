@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.runtime.arrangement import KILLED_ROW, KILLED_RUN
 from spark_incr.runtime.changes import WEIGHT, add, consolidate, inserted, negate
 from spark_incr.runtime.columns import Ints, single, values
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.persistence import Entry
+from spark_incr.runtime.run import KILLED_ROW, KILLED_RUN
 from spark_incr.runtime.store import Segment, Store
 
 _Identity = tuple[int, int, int]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_incr.runtime.arrangement import KILLS_SCHEMA, Arrangement, Layout, Run, stored_rows
+from spark_incr.runtime.arrangement import Arrangement, Layout
+from spark_incr.runtime.run import KILLS_SCHEMA, Run, stored_rows
 from spark_incr.runtime.store import Segment, Store, Transaction
 
 Entry = dict[str, Any]

@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_incr.runtime import keys
-from spark_incr.runtime.arrangement import Arrangement, Layout, Snapshot, scatter, stored_rows
+from spark_incr.runtime.arrangement import Arrangement, Layout, Snapshot, scatter
 from spark_incr.runtime.bag import bag_layout, merge_bag
 from spark_incr.runtime.changes import WEIGHT, consolidate
 from spark_incr.runtime.columns import arrays
+from spark_incr.runtime.run import stored_rows
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("v", pa.float64())])
 MASKS = [0xFFFFFFFFFFFFFFFF, 0xF, 0x3 << 62, 0x3 << 40]
