@@ -202,10 +202,9 @@ def _number(node: exp.Expr | None) -> float | None:
 
 def read_call(node: exp.Expr) -> Reading | None:
     """What an aggregate call asks for, or None if no tier below `affected` knows it."""
-    ignore_nulls = False
-    if isinstance(node, exp.IgnoreNulls):
-        ignore_nulls, node = True, node.this
-    elif isinstance(node, exp.RespectNulls):
+    nulls = type(node) if isinstance(node, (exp.IgnoreNulls, exp.RespectNulls)) else None
+    ignore_nulls = nulls is exp.IgnoreNulls
+    if nulls is not None:
         node = node.this
     if isinstance(node, exp.Anonymous):
         function = _BY_NAME.get(node.name.lower())
@@ -230,7 +229,7 @@ def read_call(node: exp.Expr) -> Reading | None:
                 return None
             ignore_nulls = flag
         parameters = (ignore_nulls,)
-    elif ignore_nulls:
+    elif nulls is not None:
         return None
     if function == "percentile":
         if len(arguments) != 2:

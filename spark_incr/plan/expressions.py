@@ -21,6 +21,7 @@ from spark_incr.plan.subqueries import (
     scalar_value,
 )
 from spark_incr.plan.syntax import (
+    WRAPPERS,
     expression_of,
     is_subquery,
     lambda_columns,
@@ -129,22 +130,32 @@ def bound(
 
 def read_window(written: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> exp.Window:
     """A window function whose operands are read."""
-    function = written.this
-    wrapped = []
-    while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls)):
-        wrapped.append(type(function))
-        function = function.this
-    function = with_parts(function, read)
-    for wrapper in reversed(wrapped):
-        function = wrapper(this=function)
+    function = _read_function(written.this, read)
     window = exp.Window(**written.copy().args)
     window.set("this", function)
     window.set("partition_by", [read(e) for e in written.args.get("partition_by") or []])
     order = written.args.get("order")
     if order is not None:
-        keys = [exp.Ordered(**{**o.args, "this": read(o.this)}) for o in order.expressions]
-        window.set("order", exp.Order(expressions=keys))
+        window.set("order", _read_order(order, read))
     return window
+
+
+def _read_function(function: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    if not isinstance(function, WRAPPERS):
+        return with_parts(function, read)
+    copy: exp.Expr = function.copy()
+    copy.set("this", _read_function(function.this, read))
+    clause = function.args.get("expression")
+    if isinstance(clause, exp.Where):
+        copy.set("expression", exp.Where(this=read(clause.this)))
+    elif isinstance(clause, exp.Order):
+        copy.set("expression", _read_order(clause, read))
+    return copy
+
+
+def _read_order(order: exp.Order, read: Callable[[exp.Expr], exp.Expr]) -> exp.Order:
+    keys = [exp.Ordered(**{**by.args, "this": read(by.this)}) for by in order.expressions]
+    return exp.Order(expressions=keys)
 
 
 def with_parts(function: exp.Expr, read: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

@@ -33,6 +33,23 @@ def is_generator(node: exp.Expr) -> bool:
     return isinstance(node, _CLASSES)
 
 
+def operands(generator: exp.Expr) -> list[exp.Expr]:
+    """What a generator function is called with."""
+    values = generator.args.values()
+    each = (e for value in values for e in (value if isinstance(value, list) else [value]))
+    return [e for e in each if isinstance(e, exp.Expr)]
+
+
+def positional(generator: exp.Expr) -> exp.Expr:
+    """A generator of Spark's own without the name of its only operand: LATERAL VIEW takes none."""
+    given = operands(generator)
+    if len(given) != 1 or not is_generator(generator) or not isinstance(given[0], exp.Kwarg):
+        return generator
+    copy = generator.copy()
+    operands(copy)[0].replace(given[0].expression.copy())
+    return copy
+
+
 def _only_in_from(generator: exp.Expr) -> bool:
     """Whether Spark takes a function only in FROM: those of users, and some of its own."""
     name = generator.name.lower() if isinstance(generator, exp.Anonymous) else ""

@@ -94,7 +94,7 @@ class AggregateReader:
             test = membership_of(expression)
             parts = [] if test is None else tested_values(test[0])
             tested = [self.read(part, aliases, hiding) for part in parts]
-            return Pending(this=expression.copy(), expressions=tested)
+            return Pending(this=self._with_own_calls(expression), expressions=tested)
         if isinstance(expression, exp.Window):
             window = read_window(expression, lambda e: self.read(e, aliases, hiding))
             return Pending(this=window)
@@ -128,6 +128,23 @@ class AggregateReader:
                         for v in expression.args[key]
                     ],
                 )
+        return copy
+
+    def _with_own_calls(self, subquery: exp.Expr) -> exp.Expr:
+        """A subquery with the aggregates of its WHERE, which can only be of this query, as columns."""
+        copy = subquery.copy()
+        select = copy.find(exp.Select)
+        where = None if select is None else select.args.get("where")
+        if select is None or where is None or not has_aggregate(where.this):
+            return copy
+
+        def change(node: exp.Expr) -> exp.Expr:
+            if is_subquery(node):
+                return node.copy()
+            call = self._call(node)
+            return node if call is None else Bound(this=column(call.name))
+
+        select.set("where", exp.Where(this=transformed(where.this, change)))
         return copy
 
     def _length(self, side: exp.Expr, aliases: Aliases, hiding: bool) -> int | None:

@@ -28,7 +28,10 @@ def sort_items(query: exp.Expr, items: Items) -> list[tuple[exp.Expr, exp.Ordere
     order = query.args.get("order")
     if order is None or not _is_limited(query):
         return []
-    return [(sort_key(by.this, items), by) for by in order.expressions]
+    written = order.expressions
+    if len(written) == 1 and isinstance(written[0].this, exp.Var):
+        return [(value.copy(), written[0]) for _, value in items]  # ORDER BY ALL
+    return [(sort_key(by.this, items), by) for by in written]
 
 
 def sort_key(key: exp.Expr, items: Items) -> exp.Expr:
@@ -37,7 +40,7 @@ def sort_key(key: exp.Expr, items: Items) -> exp.Expr:
         return items[int(key.this) - 1][1].copy()
 
     def change(node: exp.Expr) -> exp.Expr:
-        if aggregate_call(node) is not None:
+        if aggregate_call(node) is not None or isinstance(node, Bound):
             return node.copy()
         if isinstance(node, exp.Column) and len(node.parts) == 1:
             named = [e for name, e in items if spelled(name) == spelled(node.name)]

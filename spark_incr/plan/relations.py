@@ -10,7 +10,7 @@ from sqlglot import exp
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.environment import Built, Cte, Environment
 from spark_incr.plan.expressions import bound, keep_where, scalar, subquery_value, with_parts
-from spark_incr.plan.generators import generate, time_window
+from spark_incr.plan.generators import generate, positional, time_window
 from spark_incr.plan.joins import join_on, only
 from spark_incr.plan.nodes import (
     Constant,
@@ -48,7 +48,7 @@ def build_from(select: exp.Select, env: Environment) -> Source:
     for view in select.args.get("laterals") or []:
         node, scope, function = below_time_window(view.this, *source, env)
         read = exp.Lateral(**{**view.args, "this": function})
-        source = _generated((node, scope), read, bool(view.args.get("outer")), env)
+        source = generated((node, scope), read, bool(view.args.get("outer")), env)
     return source
 
 
@@ -90,7 +90,7 @@ def _called(source: exp.Table, env: Environment) -> Source:
         rows = lateral(node, built.node, JoinKind.INNER, env.context)
         return rows, _scope_of(source, built, (source.this.name,))
     if any(isinstance(part, (exp.Column, exp.Query)) for part in source.this.walk()):
-        return _generated(nothing, source, False, env)
+        return generated(nothing, source, False, env)
     built = build_constant(source, env)
     return built.node, _scope_of(source, built, ())
 
@@ -207,10 +207,10 @@ def _lateral_join(left: Source, join: exp.Join, kind: JoinKind, env: Environment
     generates = isinstance(source.this, exp.Func) and function is None
     if generates and (condition is None or condition == exp.true()):
         outer = kind is JoinKind.LEFT and condition is not None
-        return _generated(left, source, outer, env)
+        return generated(left, source, outer, env)
     inside = env.inside(scope, node.schema)
     if generates:
-        inner, added = _generated((Single(()), Scope()), source, False, inside)
+        inner, added = generated((Single(()), Scope()), source, False, inside)
     elif function is not None:
         node, built = inlined(source.this, function, node, scope, env)
         inner, added = built.node, _scope_of(source, built, (source.this.name,))
@@ -239,7 +239,7 @@ def _is_generator_alone(inner: Node) -> bool:
     )
 
 
-def _generated(source: Source, view: exp.Expr, outer: bool, env: Environment) -> Source:
+def generated(source: Source, view: exp.Expr, outer: bool, env: Environment) -> Source:
     """The rows that a generator makes of each row: LATERAL VIEW, or LATERAL in FROM."""
     node, scope = source
 
@@ -248,7 +248,7 @@ def _generated(source: Source, view: exp.Expr, outer: bool, env: Environment) ->
         node, value = bound(env, node, operand, scope)
         return value
 
-    generator = with_parts(view.this, read)
+    generator = with_parts(positional(view.this), read)
     alias = view.args.get("alias")
     given = [c.name for c in alias.args.get("columns") or []] if alias else []
     before = node.names

@@ -6,8 +6,6 @@ sorted or qualified by is computed beside the SELECT list and not shown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from spark_incr.errors import error
@@ -15,24 +13,23 @@ from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import (
     bound,
     keep_where,
-    scalar,
     subquery_value,
     tested_membership,
     with_parts,
 )
-from spark_incr.plan.generators import generate, is_generator
+from spark_incr.plan.generators import is_generator, operands
 from spark_incr.plan.grouping import AggregateReader, Pending
 from spark_incr.plan.grouping_sets import sets_of
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
 from spark_incr.plan.ordering import limited, sort_items
-from spark_incr.plan.relations import build_from
-from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column, spelled
+from spark_incr.plan.relations import build_from, generated
+from spark_incr.plan.scope import Bound, Scope, spelled
 from spark_incr.plan.sessions import in_sessions
+from spark_incr.plan.stars import Items, expand_stars, with_arguments
 from spark_incr.plan.syntax import (
     canonical,
     has_aggregate,
-    is_subquery,
     membership_of,
     outermost_subqueries,
     outermost_windows,
@@ -43,8 +40,6 @@ from spark_incr.plan.syntax import (
 from spark_incr.plan.time_windows import below_time_window, time_windows_in, with_time_window
 from spark_incr.plan.windows import with_windows
 from spark_incr.sql.dialect import position_of
-
-Items = list[tuple[str, exp.Expr]]
 
 _CLAUSES = {
     "with_", "with", "expressions", "from_", "from", "joins", "where", "group", "having", "distinct", "kind",
@@ -61,13 +56,18 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         raise unsupported(select, f"SELECT {select.args['kind']}")
     select = _with_named_windows(select)
     node, scope = build_from(select, env)
-    select = _with_arguments(select, scope)
+    select = with_arguments(select, scope)
     if select.args.get("where"):
         condition = select.args["where"].this
         node, scope, condition = below_time_window(condition, node, scope, env)
         node = keep_where(env, node, condition, scope)
-    items = _expand_stars(select.expressions, scope, node, env)
+    items = expand_stars(select.expressions, scope, node, env)
     select, items, node, scope = _in_time_windows(select, items, node, scope, env)
+    if any(_generator(e) is not None for _, e in items):
+        clauses = select.args.get("group"), select.args.get("having")
+        if any(clauses) or any(has_aggregate(e) for _, e in items):
+            select, items, node, scope = _over_groups(select, items, node, scope, env)
+        items, node = _with_generated(items, node, scope, env)
     sort = sort_items(select, items)
     qualify = select.args.get("qualify")
     hidden = [(_QUALIFY, _qualified(qualify.this, items, scope))] if qualify else []
@@ -87,77 +87,6 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         rows = in_sessions(built.node, [column(n) for n in built.node.names], env)
         built = Built(Aggregate(rows.schema, rows, rows.names, ()), built.names)
     return limited(select, built, [by for _, by in sort], env)
-
-
-def _with_arguments(select: exp.Select, scope: Scope) -> exp.Select:
-    """The SELECT with each `*` that stands among operands written out; count(*) counts rows."""
-
-    def columns(star: exp.Expr, parent: exp.Expr) -> list[exp.Expr]:
-        found = _found(star, scope)
-        operands: list[exp.Expr] = [Bound(this=column(v.column)) for v in found]
-        if isinstance(parent, exp.Struct):
-            pairs = zip(operands, found, strict=True)
-            operands = [exp.alias_(o, v.name, quoted=True) for o, v in pairs]
-        return operands or [star]
-
-    def change(node: exp.Expr) -> exp.Expr:
-        if is_subquery(node):
-            return node.copy()
-        starred = [
-            k for k, v in node.args.items() if any(map(_star_of, v if isinstance(v, list) else [v]))
-        ]
-        if not starred or isinstance(node, (exp.Select, exp.Count)):
-            return node
-        written = [
-            operand
-            for value in node.args.values()
-            for operand in (value if isinstance(value, list) else [value])
-            if isinstance(operand, exp.Expr)
-        ]
-        operands = [
-            o
-            for w in written
-            for o in (columns(w, node) if _star_of(w) else [transformed(w, change)])
-        ]
-        copy = type(node)(
-            **{k: v for k, v in node.args.items() if not isinstance(v, (exp.Expr, list))}
-        )
-        copy.meta.update(node.meta)
-        if isinstance(node.this, exp.Expr):
-            copy.set("this", operands.pop(0))
-        copy.set("expressions", operands)
-        return copy
-
-    result = exp.Select(**select.args)
-    for key in ("where", "group", "having", "order", "qualify"):
-        if select.args.get(key):
-            result.set(key, transformed(select.args[key], change))
-    items = [e if _star_of(e) else transformed(e, change) for e in select.expressions]
-    result.set("expressions", items)
-    return result
-
-
-def _star_of(item: object) -> exp.Star | None:
-    """The `*` that an expression is, with a qualifier or without."""
-    star = item.this if isinstance(item, exp.Column) else item
-    return star if isinstance(star, exp.Star) else None
-
-
-def _found(item: exp.Expr, scope: Scope) -> list[Visible]:
-    """The columns that `*` or `t.*` stands for, less those after EXCEPT."""
-    star = _star_of(item)
-    assert star is not None
-    refuse_clauses(star, {"except_"})
-    qualifier = None
-    if isinstance(item, exp.Column):
-        qualifier = tuple(part.name for part in item.parts[:-1])
-    found = scope.star(qualifier)
-    left_out = {
-        resolve_column(c, Scope(tuple(found)), {}).name
-        for c in star.args.get("except_") or []
-        if isinstance(c, exp.Column)
-    }
-    return [v for v in found if v.column not in left_out]
 
 
 def _in_time_windows(
@@ -240,21 +169,65 @@ def _kept(built: Built, hidden: int) -> Built:
     return Built(only(kept, names), (*built.names[:at], *built.names[at + 1 :]))
 
 
+def _generator(item: exp.Expr) -> exp.Expr | None:
+    """The generator function that an item of SELECT is, if it is one."""
+    function = item.this if isinstance(item, exp.Aliases) else item
+    return function if is_generator(function) else None
+
+
+def _over_groups(
+    select: exp.Select, items: Items, node: Node, scope: Scope, env: Environment
+) -> tuple[exp.Select, Items, Node, Scope]:
+    """A SELECT with a generator as one over groups that have the generator's operands as columns."""
+    for clause in ("having", "qualify"):
+        if select.args.get(clause):  # Spark takes these of what the generator makes
+            raise unsupported(select.args[clause], f"{clause.upper()} beside a generator")
+
+    def is_of_groups(operand: exp.Expr) -> bool:
+        return has_aggregate(operand) or operand.find(exp.Column, Bound, exp.Query) is not None
+
+    below: Items = []
+    for name, written in items:
+        generator = _generator(written)
+        values = [written] if generator is None else filter(is_of_groups, operands(generator))
+        below += [(name, value) for value in values]
+    groups = _grouped(node, scope, below, [], select.args.get("group"), None, env).node
+    columns = iter([Bound(this=column(name)) for name in groups.names])
+    above: Items = []
+    for name, written in items:
+        generator = _generator(written)
+        if generator is None:
+            above.append((name, next(columns)))
+            continue
+        called = with_parts(generator, lambda e: next(columns) if is_of_groups(e) else e.copy())
+        named = exp.Aliases(this=called, expressions=written.expressions)
+        above.append((name, named if isinstance(written, exp.Aliases) else called))
+    return exp.Select(**{**select.args, "group": None}), above, groups, Scope()
+
+
+def _with_generated(items: Items, node: Node, scope: Scope, env: Environment) -> tuple[Items, Node]:
+    """Items of SELECT over the rows that their generator makes: its columns stand in its place."""
+    result: Items = []
+    for name, written in items:
+        generator = _generator(written)
+        if generator is None:
+            result.append((name, written))
+            continue
+        given = [name]
+        if isinstance(written, exp.Aliases):
+            given = [e.name for e in written.expressions]
+        node, both = generated((node, scope), exp.Lateral(this=generator), False, env)
+        made = both.columns[len(scope.columns) :]
+        named = len(given) == len(made) and given[0]
+        names = given if named else [c.name for c in made]
+        result += [(n, Bound(this=column(c.column))) for n, c in zip(names, made, strict=True)]
+    return result, node
+
+
 def _projected(node: Node, scope: Scope, items: Items, env: Environment) -> Built:
     aliases: dict[str, exp.Expr] = {}
     columns: Items = []
     for name, written in items:
-        given = [name]
-        if isinstance(written, exp.Aliases):
-            given, written = [e.name for e in written.expressions], written.this
-        if is_generator(written):
-            generator = with_parts(written, lambda e: scalar(env, e, scope, aliases))
-            before = node.names
-            node, made = generate(node, generator, (), False, env)
-            fresh = [n for n in node.names if n not in before]
-            shown = given if len(given) == len(made) and given[0] else made
-            columns += [(g, column(n)) for g, n in zip(shown, fresh, strict=True)]
-            continue
         node, resolved = bound(env, node, written, scope, aliases)
         columns.append((name, resolved))
         aliases.setdefault(spelled(name), resolved)
@@ -334,37 +307,6 @@ def _fulfilled(
             node, value = subquery_value(env, node, written, scope)
         known[id(pending)] = value
     return node, transformed(expression, lambda n: known.get(id(n), n))
-
-
-def _expand_stars(items: Sequence[exp.Expr], scope: Scope, node: Node, env: Environment) -> Items:
-    result: Items = []
-    for item in items:
-        if _star_of(item):
-            result += _starred(item, scope, node, env)
-        elif isinstance(item, exp.Alias):
-            result.append((item.alias, item.this))
-        elif isinstance(item, exp.Aliases):
-            if not is_generator(item.this):
-                raise unsupported(item, "several aliases for one expression")
-            result.append(("", item))
-        else:
-            result.append((item.output_name or "col", item))
-    return result
-
-
-def _starred(item: exp.Expr, scope: Scope, node: Node, env: Environment) -> Items:
-    """What `*`, `t.*` or the `*` of a struct stands for."""
-    qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
-    if qualifier and not scope.star(tuple(qualifier)):
-        path = exp.column(*reversed([exp.to_identifier(p, quoted=True) for p in qualifier]))
-        struct = scalar(env, path, scope)
-        (type_,) = env.types(node.schema, [struct])
-        names = getattr(type_, "names", [])
-        return [
-            (name, exp.Dot(this=path.copy(), expression=exp.to_identifier(name, quoted=True)))
-            for name in names
-        ]
-    return [(v.name, Bound(this=column(v.column))) for v in _found(item, scope)]
 
 
 def _group_items(group: exp.Group | None, items: Items) -> list[exp.Expr]:

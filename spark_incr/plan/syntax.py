@@ -68,15 +68,23 @@ def outermost_windows(expression: exp.Expr) -> list[exp.Expr]:
     return [n for n in expression.walk(prune=stop) if isinstance(n, exp.Window)]
 
 
+WRAPPERS = (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.WithinGroup)
+"""What may stand around the function of a window."""
+
+
+def _called_with(function: exp.Expr) -> list[exp.Expr]:
+    """The operands of a window's function, and what stands around it."""
+    if isinstance(function, WRAPPERS):
+        return [*_called_with(function.this), *_children(function)[1:]]
+    return _children(function)
+
+
 def has_aggregate(expression: exp.Expr) -> bool:
     """Whether an expression aggregates; a function over a window does not, its operands may."""
     if is_subquery(expression):
         return False
     if isinstance(expression, exp.Window):
-        function = expression.this
-        while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
-            function = function.this
-        parts = [*_children(function), *_children(expression)[1:]]
+        parts = [*_called_with(expression.this), *_children(expression)[1:]]
         return any(has_aggregate(part) for part in parts)
     return is_aggregate(expression) or any(has_aggregate(c) for c in _children(expression))
 

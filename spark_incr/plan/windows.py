@@ -16,6 +16,7 @@ from sqlglot import exp
 from spark_incr.plan.collations import collation_key, has_key
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import RELATION, Node, Project, Rederive, Window, column
+from spark_incr.plan.syntax import WRAPPERS
 from spark_incr.plan.types import Field
 
 _BY_PLACE = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead)
@@ -100,7 +101,7 @@ def _partitioned(window: exp.Window, keys: Sequence[str]) -> exp.Window:
 def _completed(window: exp.Window, node: Node) -> exp.Window:
     window = window.copy()
     order = window.args.get("order")
-    if order is None or not _depends_on_place(window):
+    if order is None or not depends_on_place(window):
         return window
     ties = [
         exp.Ordered(this=column(f.name), desc=False, nulls_first=True)
@@ -111,9 +112,10 @@ def _completed(window: exp.Window, node: Node) -> exp.Window:
     return window
 
 
-def _depends_on_place(window: exp.Window) -> bool:
+def depends_on_place(window: exp.Window) -> bool:
+    """Whether a function tells rows apart that its order does not."""
     function = window.this
-    while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter)):
+    while isinstance(function, WRAPPERS):
         function = function.this
     spec = window.args.get("spec")
     by_rows = spec is not None and str(spec.args.get("kind", "")).upper() == "ROWS"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
@@ -235,6 +235,8 @@ class SparkText(Spark):
             return result
 
     class Generator(SparkGenerator):
+        # A CTE belongs to the subquery that declares it.
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
         # sqlglot would write QUALIFY and some joins in other ways.
         TRANSFORMS = {  # noqa: RUF012, as sqlglot declares it
             kind: transform
@@ -326,6 +328,9 @@ def parse_query(text: str) -> exp.Query:
         ) from None
     except TokenError as failure:
         raise error("INCR_SYNTAX", what=str(failure)) from None
+    except (AttributeError, TypeError) as failure:
+        # sqlglot breaks down at some texts that it does not know.
+        raise error("INCR_SYNTAX", what="this syntax is not known") from failure
     if not isinstance(tree, exp.Query):
         raise error("INCR_SYNTAX", what="a view is made of one query")
     _write_identifiers(tree)

@@ -1,6 +1,9 @@
 """ω becomes a stage: operands become columns, and what has no kernel is left to Spark.
 
-ω f,g (R) = ωg(ωf(R))      where f has a kernel and g has none
+    ω f,g (R) = ωg(ωf(R))      where f has a kernel and g has none
+
+unless both tell rows apart that their order, which is one, does not: what they say of such rows has to
+go together, so Spark evaluates both.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from spark_incr.plan.joins import cast_to, only
 from spark_incr.plan.nodes import Node, Project, Window, column, columns_in
 from spark_incr.plan.types import Field
 from spark_incr.plan.window_functions import read_call
-from spark_incr.plan.windows import rederived_window
+from spark_incr.plan.windows import depends_on_place, rederived_window
 
 
 def maintain_windows(node: Node, context: Context) -> Node:
@@ -21,6 +24,13 @@ def maintain_windows(node: Node, context: Context) -> Node:
         return node
     prepared = _with_operands(node, context)
     with_kernel = [f for f in prepared.functions if read_call(*f, prepared) is not None]
+    known = {name for name, _ in with_kernel}
+    placed = [f for name, f in node.functions if name not in known and depends_on_place(f)]
+    orders = [f.args.get("order") for f in placed]
+    together = {
+        name for name, f in node.functions if depends_on_place(f) and f.args.get("order") in orders
+    }
+    with_kernel = [(name, f) for name, f in with_kernel if name not in together]
     if len(with_kernel) == len(node.functions):
         return only(prepared, node.names)
     if not with_kernel:
@@ -70,6 +80,8 @@ def _over_columns(
         return column(computed[expression])
 
     function = window.this
+    if isinstance(function, (exp.Filter, exp.WithinGroup)):
+        return window  # it has no kernel
     while isinstance(function, (exp.IgnoreNulls, exp.RespectNulls)):
         function = function.this
     operand, default = function.args.get("this"), function.args.get("default")
