@@ -56,6 +56,46 @@ GROUPS: dict[str, list[str]] = {
         "SELECT k, mode(IF(id > 1, named_struct('a', 1), NULL)) AS m FROM t GROUP BY k",
         "SELECT id, array(IF(k > 10, named_struct('a', 1), NULL)) AS v FROM t",
     ],
+    "CTEs of subqueries": [
+        "SELECT id, (WITH m AS (SELECT max(b) AS mb FROM u WHERE u.k = t.k) SELECT mb FROM m) AS f FROM t",
+        "SELECT t.id FROM t JOIN (WITH q AS (SELECT k FROM u) SELECT k FROM q) z ON t.k = z.k "
+        "JOIN (WITH q AS (SELECT k FROM t) SELECT k FROM q) y ON t.k = y.k",
+        "WITH a AS (SELECT k FROM t) SELECT (WITH a AS (SELECT 5 AS k) SELECT max(k) FROM a) AS m, k FROM a",
+        "SELECT id FROM t WHERE k IN (WITH u AS (SELECT k FROM u WHERE b > 1) SELECT k FROM u) "
+        "AND id NOT IN (SELECT b FROM u WHERE b IS NOT NULL)",
+    ],
+    "functions of one order see one order": [
+        "SELECT id, k, lead(id) OVER (ORDER BY k) AS n, "
+        "sum(id) OVER (ORDER BY k ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS z FROM t WHERE id > 3",
+        "SELECT k, lead(k) OVER (ORDER BY id, k, s) AS n, row_number() OVER (ORDER BY id, k, s) AS r, "
+        "sum(k) OVER (ORDER BY id, k, s ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS z FROM t",
+    ],
+    "aggregates WITHIN GROUP over windows": [
+        "SELECT id, percentile_cont(0.25) WITHIN GROUP (ORDER BY id) OVER (PARTITION BY k) AS c FROM t",
+        "SELECT id, listagg(s) WITHIN GROUP (ORDER BY s) OVER (PARTITION BY k) AS c FROM t",
+        "SELECT k, sum(count(*)) FILTER (WHERE k > 10) OVER () AS c, "
+        "mode() WITHIN GROUP (ORDER BY count(*)) OVER () AS m FROM t GROUP BY k",
+        "SELECT id, row_number() OVER (ORDER BY id) AS r, sum(k) FILTER (WHERE k > 10) OVER (ORDER BY id) AS f "
+        "FROM (SELECT DISTINCT id, k FROM t)",
+    ],
+    "ORDER BY ALL": [
+        "SELECT k, id FROM t ORDER BY ALL LIMIT 3",
+        "SELECT k, count(*) AS n FROM t GROUP BY ALL ORDER BY ALL DESC NULLS LAST LIMIT 2",
+    ],
+    "aggregates of the outer query in a subquery of HAVING": [
+        "SELECT k FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM u WHERE u.b < count(t.id))",
+        "SELECT k FROM t GROUP BY k HAVING (SELECT max(b) FROM u WHERE u.b < sum(t.id)) > 1",
+        "SELECT k, count(*) AS n FROM t GROUP BY k HAVING 1 IN (SELECT b FROM u WHERE u.b < max(t.id))",
+    ],
+    "lists of NULLs": [
+        "SELECT k, sort_array(collect_list(s) RESPECT NULLS) AS l FROM t GROUP BY k",
+        "SELECT k, sort_array(collect_set(s) RESPECT NULLS) AS l, first(s) RESPECT NULLS IS NULL AS f "
+        "FROM t WHERE id <> 9 GROUP BY k",
+    ],
+    "dates beyond the calendar of Python": [
+        "SELECT k, rank() OVER (ORDER BY struct(date_add(d, 4000000))) AS m FROM u",
+        "SELECT k, d IN (DATE '0000-01-01', DATE '2024-01-01') AS r FROM u",
+    ],
     "recursion": [
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
         """WITH RECURSIVE r AS (SELECT k AS n, 1 AS d FROM u UNION ALL

@@ -47,6 +47,7 @@ QUERIES = (
     "SELECT id, CAST(ym AS STRING) AS a, CAST(y AS STRING) AS b, CAST(m AS STRING) AS c,"
     " CAST(d AS STRING) AS e, typeof(y) AS f, typeof(d) AS g FROM t",
     "SELECT k, min(ym) AS a, max(ym) AS b, count(DISTINCT m) AS c, max_by(id, y) AS e FROM t GROUP BY k",
+    "SELECT k, percentile(d, 0.5) AS p, percentile(ym, array(0.25, 0.5)) AS q, median(d) AS m FROM t GROUP BY k",
     "SELECT k, sum(y) AS s, avg(m) AS a, sum(d) AS d, count(*) AS n FROM t GROUP BY k",
     "SELECT k, collect_list(m) AS l FROM t GROUP BY k",
     "SELECT ym, count(*) AS n FROM t GROUP BY ym",

@@ -28,9 +28,10 @@ from spark_incr.plan.syntax import (
     unsupported,
 )
 from spark_incr.plan.totality import is_total
-from spark_incr.plan.types import Field, as_string, is_collated
+from spark_incr.plan.types import Field, as_string, is_collated, parts
 
 Aliases = Mapping[str, exp.Expr]
+_INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType)
 
 
 class Pending(exp.Expression):
@@ -320,7 +321,11 @@ class AggregateReader:
         """Whether only Spark can evaluate a call: it adds intervals up by rules of its own, and
         compares strings by their collations."""
         if call.function in ("sum", "avg"):
-            return isinstance(call.type, (T.DayTimeIntervalType, T.YearMonthIntervalType))
+            return isinstance(call.type, _INTERVALS)
+        if call.function in ("percentile", "median") and any(
+            isinstance(t, _INTERVALS) for t in parts(call.type)
+        ):
+            return True
         if call.function == "count" and not call.distinct:
             return False
         read = [e for e, name in self.inputs.items() if name in call.arguments]

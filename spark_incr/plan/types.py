@@ -79,7 +79,9 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
         return None if element is None else pa.list_(pa.field("element", element))
     if isinstance(spark_type, T.MapType):
         key, value = _inside(spark_type.keyType), _inside(spark_type.valueType)
-        return None if key is None or value is None else pa.map_(key, value)
+        # Arrow has no keys that are NULL, which is all that those of `map()` could be.
+        void = isinstance(spark_type.keyType, T.NullType)
+        return None if key is None or value is None or void else pa.map_(key, value)
     if isinstance(spark_type, T.StructType):
         inner = [(f.name, _inside(f.dataType)) for f in spark_type.fields]
         # Neither Arrow's conversions nor a look-up by name can tell fields of one name apart.

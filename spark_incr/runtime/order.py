@@ -62,9 +62,22 @@ def dense_ranks(array: pa.Array) -> Ints:
 
 
 def _python_ranks(array: pa.Array) -> Ints:
-    keys = [_sort_key(value) for value in array.to_pylist()]
+    keys = [_sort_key(value) for value in array.cast(_as_numbers(array.type)).to_pylist()]
     ranks = {key: i for i, key in enumerate(sorted(set(keys)))}
     return np.array([ranks[key] for key in keys], dtype=np.int64)
+
+
+def _as_numbers(kind: pa.DataType) -> pa.DataType:
+    """A type with numbers in the place of times: Python's reach from the year 1 to 9999 alone."""
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_as_numbers(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_as_numbers(kind.value_type)))
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return pa.int64()
+    return kind
 
 
 def _sort_key(value: Any) -> Any:

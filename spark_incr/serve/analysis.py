@@ -6,7 +6,6 @@ and the memory can be stored with a view, so that opening a state asks Spark not
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,36 +31,11 @@ from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
+from spark_incr.serve.settings import CASE_SENSITIVE, FIXED, RAW_LITERALS, settings_of, under
 from spark_incr.serve.spark_plans import items, names_in, unstable_in
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 
-_CASE_SENSITIVE = "spark.sql.caseSensitive"
-# What a query means depends on these; a view keeps those of its creation, and whatever else the
-# session has set of Spark's older ways.
-_CONFS = (
-    "spark.sql.ansi.enabled",
-    _CASE_SENSITIVE,
-    "spark.sql.session.timeZone",
-    "spark.sql.decimalOperations.allowPrecisionLoss",
-    "spark.sql.legacy.castComplexTypesToString.enabled",
-    "spark.sql.legacy.sizeOfNull",
-    "spark.sql.legacy.timeParserPolicy",
-    "spark.sql.mapKeyDedupPolicy",
-    "spark.sql.timestampType",
-)
-_OLDER_WAYS = "spark.sql.legacy."
-# The kernels and the reader of queries know these only as they are by default.
-_FIXED = {
-    "spark.sql.legacy.statisticalAggregate": "false",
-    "spark.sql.groupByOrdinal": "true",
-    "spark.sql.orderByOrdinal": "true",
-    "spark.sql.readSideCharPadding": "true",
-    "spark.sql.legacy.noCharPaddingInPredicate": "false",
-    "spark.sql.preserveCharVarcharTypeInfo": "false",
-}
-# Literals have a meaning of their own under this one.
-_RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
 _ONE_PARTITION = 100_000
 # Texts that Spark takes for the current day where it casts them to a time, asked or unasked.
 _DAY = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
@@ -88,7 +62,7 @@ class SparkAnalysis:
         self.spark = spark
         self._counted = counted
         self.memory: dict[str, str] = dict(memory or {})
-        self.confs = dict(confs or _settings(spark))
+        self.confs = dict(confs or settings_of(spark))
         self._functions = SessionFunctions(spark)
         self._calls: dict[Call, SessionFunction] = {}
         self.settings = Settings(
@@ -98,7 +72,7 @@ class SparkAnalysis:
 
     @property
     def case_sensitive(self) -> bool:
-        return self.confs.get(_CASE_SENSITIVE) == "true"
+        return self.confs.get(CASE_SENSITIVE) == "true"
 
     def _as_created(self) -> AbstractContextManager[None]:
         """The session with the confs under which the view was created."""
@@ -248,10 +222,10 @@ class SparkAnalysis:
 
     def check_settings(self, text: str) -> None:
         """Refuse a query under settings that only Spark knows how to follow."""
-        if "\\" in text and self.spark.conf.get(_RAW_LITERALS) == "true":
+        if "\\" in text and self.spark.conf.get(RAW_LITERALS) == "true":
             hint = "Turn the setting off and double the backslashes."
-            raise error("INCR_UNSUPPORTED", what=f"a backslash under {_RAW_LITERALS}", hint=hint)
-        for key, value in _FIXED.items():
+            raise error("INCR_UNSUPPORTED", what=f"a backslash under {RAW_LITERALS}", hint=hint)
+        for key, value in FIXED.items():
             if self.spark.conf.get(key, value) != value:
                 hint = f"SET {key} = {value}, its default."
                 raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
@@ -271,7 +245,7 @@ class SparkAnalysis:
         frame: Any = self.spark.sql(text)
         for what in unstable_in(frame._jdf.queryExecution().analyzed()):
             raise error("INCR_NONDETERMINISTIC", what=what)
-        self.confs |= meaning(self.spark)
+        self.confs = settings_of(self.spark)
 
     def reads(self, text: str) -> list[Read]:
         question = f"READS OF {text}"
@@ -434,38 +408,6 @@ class SparkAnalysis:
         with self._as_created():
             result = computed(frame.selectExpr(*texts, index)).sort_by(index)
         return [in_type(single(result.column(i)), arrow_type(t)) for i, t in enumerate(types)]
-
-
-def _settings(spark: SparkSession) -> dict[str, str]:
-    """The confs that a view keeps, as far as this release of Spark has them."""
-    set_here = spark.conf.getAll
-    older = [k for k in set_here if k.startswith(_OLDER_WAYS) and spark.conf.isModifiable(k)]
-    result = {}
-    for key in (*_CONFS, *older):
-        with contextlib.suppress(PySparkException), unlogged():
-            result[key] = str(spark.conf.get(key))
-    return result
-
-
-def meaning(spark: SparkSession) -> dict[str, str]:
-    """All that a session has set and on which the meaning of a query depends."""
-    known = {**_FIXED, _RAW_LITERALS: "false"}
-    read = {key: str(spark.conf.get(key, default)) for key, default in known.items()}
-    return {**_settings(spark), **read}
-
-
-@contextmanager
-def under(spark: SparkSession, confs: Mapping[str, str]) -> Iterator[None]:
-    """The session with these confs, for a while."""
-    now = {key: str(spark.conf.get(key)) for key in confs}
-    differing = {key: value for key, value in confs.items() if now[key] != value}
-    for key, value in differing.items():
-        spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key in differing:
-            spark.conf.set(key, now[key])
 
 
 def _struct(schema: Schema) -> T.StructType:

@@ -30,6 +30,7 @@ from spark_incr.serve.frame_writes import guard_frames
 from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, named
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.relations import Relations, declare_all
+from spark_incr.serve.settings import substituted
 from spark_incr.serve.temp_views import TempViews, no_schema
 from spark_incr.serve.versioned import VersionedNames
 from spark_incr.sql.tokens import leading_words
@@ -96,6 +97,7 @@ class Door:
             return self._heard(text, args)
 
     def _heard(self, text: str, args: Any) -> DataFrame:
+        text = substituted(self.spark, text)
         heard = hear(self.engine, text)
         if isinstance(heard, Own):
             statement = admitted(heard.statement, self.views.admit)

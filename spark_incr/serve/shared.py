@@ -23,7 +23,6 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr.engine import Engine
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
-from spark_incr.serve.analysis import meaning, under
 from spark_incr.serve.catalog_tables import CatalogTables
 from spark_incr.serve.execute import carry_out, frame_of
 from spark_incr.serve.frame_writes import refusal, writing_call
@@ -31,6 +30,7 @@ from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, 
 from spark_incr.serve.injected_parser import inject_parser
 from spark_incr.serve.listings import listing
 from spark_incr.serve.relations import Relations, declare_all
+from spark_incr.serve.settings import settings_of, substituted, under
 from spark_incr.serve.versioned import VersionedNames
 from spark_incr.text_table import cell_text
 
@@ -102,6 +102,7 @@ class SharedEngine:
     def plan(self, session: Any, text: str) -> tuple[str, Any] | None:
         if self._draining and self._is_query(session):
             raise error("INCR_SERVER_STOPPING")
+        text = substituted(self.spark, text)
         heard = hear(self.engine, text, _schema(session))
         if heard is None:
             answer = listing(self.engine, self._session(session), text)
@@ -111,6 +112,7 @@ class SharedEngine:
         return _rows(frame_of(self._session(session), *self._carried_out(session, heard, text)))
 
     def run(self, session: Any, text: str) -> list[str]:
+        text = substituted(self.spark, text)
         heard = hear(self.engine, text, _schema(session))
         assert heard is not None
         with self._changing():
@@ -156,7 +158,7 @@ class SharedEngine:
 
     def _carried_out(self, session: Any, heard: Own, text: str) -> Any:
         """A view means what the session says that creates it; the engine compiles it in its own."""
-        with self.engine.paused(), under(self.spark, meaning(self._session(session))):
+        with self.engine.paused(), under(self.spark, settings_of(self._session(session))):
             statement = admitted(heard.statement, self._shelf.admit)
             return carry_out(self.engine, self.spark, statement, text)
 

@@ -328,7 +328,7 @@ def parse_query(text: str) -> exp.Query:
         ) from None
     except TokenError as failure:
         raise error("INCR_SYNTAX", what=str(failure)) from None
-    except (AttributeError, TypeError) as failure:
+    except (AssertionError, AttributeError, TypeError) as failure:
         # sqlglot breaks down at some texts that it does not know.
         raise error("INCR_SYNTAX", what="this syntax is not known") from failure
     if not isinstance(tree, exp.Query):

@@ -262,7 +262,7 @@ def _contained(
 ) -> Callable[[pa.Array, Mapping[str, pa.Array], int], pa.Array]:
     """Whether a value is one of the members: by a hash table if these are literals."""
     if not isinstance(kind, FLOATS) and all(member.scalar is not None for member in members):
-        known = pa.array([member.value for member in members], arrow_type(kind))
+        known = pa.array([member.scalar for member in members], arrow_type(kind))
         return lambda array, columns, n: pc.is_in(array, known)
     plain, numeric = _COMPARISONS["="]
     equal = _float_aware(plain, numeric) if isinstance(kind, FLOATS) else plain
