@@ -96,6 +96,20 @@ GROUPS: dict[str, list[str]] = {
         "SELECT k, rank() OVER (ORDER BY struct(date_add(d, 4000000))) AS m FROM u",
         "SELECT k, d IN (DATE '0000-01-01', DATE '2024-01-01') AS r FROM u",
     ],
+    "some of the best": [
+        "SELECT k, max_by(id, id, 2) AS m, min_by(s, id, 2) AS l FROM t WHERE id < 9 GROUP BY k",
+    ],
+    "VALUES as a query": [
+        "VALUES (1, 'a'), (NULL, 'b')",
+        "SELECT t.id FROM t JOIN VALUES (1, 'a'), (2, 'b') AS v(id, n) ON v.id = t.id",
+    ],
+    "EXCEPT of fields": [
+        "SELECT * EXCEPT (st.q) FROM (SELECT id, q, IF(id > 1, st, NULL) AS st FROM "
+        "(SELECT id, s AS q, named_struct('p', k, 'q', s, 'r', named_struct('x', x, 'y', id)) AS st FROM t))",
+        "SELECT * EXCEPT (st.r.x, st.p) FROM "
+        "(SELECT id, named_struct('p', k, 'q', s, 'r', named_struct('x', x, 'y', id)) AS st FROM t)",
+        "SELECT st.* EXCEPT (p) FROM (SELECT id, named_struct('p', k, 'q', s) AS st FROM t)",
+    ],
     "recursion": [
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
         """WITH RECURSIVE r AS (SELECT k AS n, 1 AS d FROM u UNION ALL

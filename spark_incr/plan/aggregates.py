@@ -98,6 +98,8 @@ _BY_NAME = {
     "bit_or": "bit_or",
     "first_value": "first",
     "last_value": "last",
+    "max_by": "max_by",
+    "min_by": "min_by",
 }
 
 # Aggregates of Spark that sqlglot reads as plain calls and that have no tier of their own here.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.environment import Environment
 from spark_incr.plan.expressions import scalar
 from spark_incr.plan.generators import is_generator
 from spark_incr.plan.nodes import Node, column
-from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column
+from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column, spelled
 from spark_incr.plan.syntax import is_subquery, refuse_clauses, transformed, unsupported
 
 Items = list[tuple[str, exp.Expr]]
@@ -79,12 +80,16 @@ def _found(item: exp.Expr, scope: Scope) -> list[Visible]:
     if isinstance(item, exp.Column):
         qualifier = tuple(part.name for part in item.parts[:-1])
     found = scope.star(qualifier)
-    left_out = {
-        resolve_column(c, Scope(tuple(found)), {}).name
-        for c in star.args.get("except_") or []
-        if isinstance(c, exp.Column)
-    }
+    resolved = [resolve_column(c, Scope(tuple(found)), {}) for c in _excepted(item)]
+    left_out = {c.name for c in resolved if isinstance(c, exp.Column)}
     return [v for v in found if v.column not in left_out]
+
+
+def _excepted(item: exp.Expr) -> list[exp.Column]:
+    """What stands after EXCEPT."""
+    star = _star_of(item)
+    assert star is not None
+    return [c for c in star.args.get("except_") or [] if isinstance(c, exp.Column)]
 
 
 def expand_stars(items: Sequence[exp.Expr], scope: Scope, node: Node, env: Environment) -> Items:
@@ -110,9 +115,47 @@ def _starred(item: exp.Expr, scope: Scope, node: Node, env: Environment) -> Item
         path = exp.column(*reversed([exp.to_identifier(p, quoted=True) for p in qualifier]))
         struct = scalar(env, path, scope)
         (type_,) = env.types(node.schema, [struct])
-        names = getattr(type_, "names", [])
-        return [
-            (name, exp.Dot(this=path.copy(), expression=exp.to_identifier(name, quoted=True)))
-            for name in names
-        ]
-    return [(v.name, Bound(this=column(v.column))) for v in _found(item, scope)]
+        paths = [[part.name for part in c.parts] for c in _excepted(item)]
+        return _fields(path, type_, paths)
+    result: Items = []
+    found = _found(item, scope)
+    inside = [resolve_column(c, Scope(tuple(found)), {}) for c in _excepted(item)]
+    for visible in found:
+        value = column(visible.column)
+        paths = [path for root, path in map(_path, inside) if root == visible.column and path]
+        shown: exp.Expr = Bound(this=value)
+        if paths:
+            shown = _without_fields(shown, node.type_of(visible.column), paths)
+        result.append((visible.name, shown))
+    return result
+
+
+def _path(value: exp.Expr) -> tuple[str, list[str]]:
+    """The column whose field a value is, and the names that lead to the field."""
+    names: list[str] = []
+    while isinstance(value, exp.Dot):
+        names.insert(0, value.expression.name)
+        value = value.this
+    return value.name, names
+
+
+def _fields(struct: exp.Expr, type_: T.DataType, paths: list[list[str]]) -> Items:
+    """The fields of a struct without those at the ends of some paths."""
+    result: Items = []
+    for field in type_.fields if isinstance(type_, T.StructType) else ():
+        inside = [path[1:] for path in paths if spelled(path[0]) == spelled(field.name)]
+        if [] in inside:
+            continue
+        name = exp.to_identifier(field.name, quoted=True)
+        value: exp.Expr = exp.Dot(this=struct.copy(), expression=name)
+        if inside:
+            value = _without_fields(value, field.dataType, inside)
+        result.append((field.name, value))
+    return result
+
+
+def _without_fields(struct: exp.Expr, type_: T.DataType, paths: list[list[str]]) -> exp.Expr:
+    """A struct without the fields at the ends of some paths; of NULLs, where it is NULL."""
+    fields = _fields(struct, type_, paths)
+    parts = [part for name, value in fields for part in (exp.Literal.string(name), value)]
+    return exp.Anonymous(this="named_struct", expressions=parts)

@@ -39,7 +39,7 @@ _TYPED = frozenset(
 )
 _PLAIN = frozenset(
     """approx_percentile percentile percentile_approx listagg string_agg argmax argmin arg_max arg_min
-    char chr decode initcap json_object json_objectagg json_table match normalize openjson
+    max_by min_by char chr decode initcap json_object json_objectagg json_table match normalize openjson
     weight_string xmlelement xmltable gap_fill""".split()
 )
 # Functions that share a node with another name, and are printed under the one that was written.
@@ -78,6 +78,18 @@ def _build_with_unit(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
     return build
 
 
+def _build_best(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
+    """max_by and min_by; sqlglot does not print how many are wanted."""
+
+    def build(operands: list[exp.Expr]) -> exp.Expr:
+        if len(operands) == 2:
+            kind = exp.ArgMax if name == "MAX_BY" else exp.ArgMin
+            return kind(this=operands[0], expression=operands[1])
+        return exp.Anonymous(this=name, expressions=operands)
+
+    return build
+
+
 class SparkText(Spark):
     """Spark's dialect, read and printed as Spark reads it where sqlglot takes liberties.
 
@@ -111,6 +123,7 @@ class SparkText(Spark):
             for name, builder in SparkParser.FUNCTIONS.items()
             if name.lower() in _TYPED | _ALIASES
         } | {name: _build_with_unit(name) for name in _WITH_UNIT}
+        FUNCTIONS |= {name: _build_best(name) for name in ("MAX_BY", "MIN_BY")}
         # `v:path` is a part of a VARIANT.
         COLON_IS_VARIANT_EXTRACT = True
         COLON_CHAIN_IS_SINGLE_EXTRACT = False
@@ -309,14 +322,14 @@ class SparkText(Spark):
             return super().not_sql(expression)
 
 
-_TABLE = re.compile(r"\A\s*TABLE\b", re.IGNORECASE)
-"""`TABLE t` is a query of its own to Spark."""
+_TABLE = re.compile(r"\A\s*TABLE\b|\A\s*(?=VALUES\b)", re.IGNORECASE)
+"""`TABLE t` and `VALUES (1)` are queries of their own to Spark."""
 
 
 def parse_query(text: str) -> exp.Query:
     """The syntax tree of one query."""
     try:
-        tree = sqlglot.parse_one(_TABLE.sub("SELECT * FROM", text), read=SparkText)
+        tree = sqlglot.parse_one(_TABLE.sub("SELECT * FROM ", text), read=SparkText)
     except ParseError as failure:
         first = failure.errors[0] if failure.errors else {}
         place = Position(int(first["line"]), int(first["col"])) if first.get("line") else None
