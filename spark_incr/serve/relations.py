@@ -69,7 +69,8 @@ class Relations:
     """The incremental relations of one engine as Spark sees them.
 
     `directory` belongs to this object alone. They are temporary views of the session, unless
-    another shelf is given.
+    another shelf is given. `definitions` are what Spark has been told to keep as text, and the
+    relations that this reads; they stay as long as the session.
     """
 
     def __init__(
@@ -78,12 +79,13 @@ class Relations:
         directory: Path,
         shelf: Shelf | None = None,
         freeze: Callable[[], Frozen] | None = None,
+        definitions: dict[str, set[str]] | None = None,
     ) -> None:
         self._freeze = freeze
         self._shelf = shelf or TempViews(spark)
         self._snapshots = Snapshots(spark, directory)
         self._relations: dict[str, _Relation] = {}
-        self._definitions: dict[str, set[str]] = {}
+        self._definitions = {} if definitions is None else definitions
         self._lock = threading.RLock()  # never held while `version` or `snapshot` is called
 
     def names(self) -> set[str]:

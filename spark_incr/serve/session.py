@@ -44,6 +44,9 @@ _DEFAULTS = {
 
 _doors: weakref.WeakKeyDictionary[SparkSession, Door] = weakref.WeakKeyDictionary()
 
+# A session keeps its temporary views and functions when it is disabled and enabled again.
+_definitions: dict[str, dict[str, set[str]]] = {}
+
 
 class Door:
     """One session's way into one engine."""
@@ -54,7 +57,14 @@ class Door:
         self.spark_sql = spark.sql
         self.spark_table = spark.table
         self.views = TempViews(spark)
-        self.relations = Relations(spark, engine.path / "snapshots", self.views, engine.snapshot)
+        session: Any = spark._jsparkSession
+        self.relations = Relations(
+            spark,
+            engine.path / "snapshots",
+            self.views,
+            engine.snapshot,
+            _definitions.setdefault(str(session.sessionUUID()), {}),
+        )
         self.versioned = VersionedNames(spark, engine, self.relations)
         # Held from bringing relations up to date until Spark has analysed what reads them, so that
         # threads that share the session do not see each other's versions.

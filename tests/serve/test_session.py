@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -147,3 +148,21 @@ def test_values_and_frames_stand_in_statements(session: SparkSession) -> None:
     found = session.sql("SELECT n FROM numbers WHERE n > {least}", least=1)
     assert found.collect() == [(2,)]
     session.sql("DROP INCREMENTAL TABLE numbers")
+
+
+def test_what_is_defined_over_relations_reads_them_after_enabling_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    session = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    session.sql("CREATE INCREMENTAL TABLE counted (id BIGINT)")
+    session.sql("INSERT INTO counted VALUES (1), (2)")
+    session.sql(
+        "CREATE TEMPORARY FUNCTION how_many() RETURNS BIGINT RETURN (SELECT count(*) FROM counted)"
+    )
+    session.sql("CREATE TEMPORARY VIEW seen AS SELECT max(id) AS top FROM counted")
+    spark_incr.disable(session)
+    session = spark_incr.enable(session, tmp_path / "state")
+    assert session.sql("SELECT how_many(), top FROM seen").collect() == [(2, 2)]
+    spark_incr.engine(session).commit({"counted": {"insert": pa.table({"id": [9]})}})
+    assert session.sql("SELECT how_many(), top FROM seen").collect() == [(3, 9)]
+    spark_incr.disable(session)
