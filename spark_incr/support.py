@@ -186,6 +186,12 @@ def document() -> str:
                         "Write a literal, or cast the column to STRING.",
                     ),
                     ("`IDENTIFIER()` of an expression", "Write the name."),
+                    ("names of the SELECT list in subqueries of HAVING", "Write what they name."),
+                    (
+                        "steps of pipes other than WHERE, SELECT, EXTEND, AGGREGATE, JOIN, PIVOT, ORDER BY"
+                        " and LIMIT",
+                        "Write a SELECT.",
+                    ),
                     (
                         "settings of Spark that change how queries are read, such as"
                         " `spark.sql.groupByOrdinal`",

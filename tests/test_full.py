@@ -50,6 +50,10 @@ NOT_TAKEN_APART = [
     """WITH t AS (SELECT id, k FROM IDENTIFIER(lower('T')) -- hides it
        ) SELECT count(*) AS n FROM t, u WHERE t.k = u.k""",
     "SELECT * FROM repeated(TABLE(u) PARTITION BY k ORDER BY v)",
+    "SELECT id, k FROM t |> ORDER BY id |> LIMIT 1",
+    "FROM u |> SET v = v + 1 |> DROP k",
+    "FROM n |> UNION ALL FROM n",
+    "SELECT k, sum(v) AS total FROM u GROUP BY k HAVING EXISTS (SELECT 1 FROM t WHERE t.id < total)",
 ]
 # No text of SQL can make a column CHAR again, so the texts of these do not pad.
 PADDED = [
