@@ -30,6 +30,8 @@ from benchmarks.workload import Benchmark, Workload
 
 WARMUPS = 2
 RELATIVE = 1e-9
+# Seconds before each is timed, in which the compiler and the collector of the JVM come to rest.
+REST = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def measure(
             load_peak, peak, jobs = peak_memory(), 0, 0
             for number, changes in enumerate(workload.batches(warmups + batches)):
                 os.sync()  # what others have written shall not wait for our fsync
+                time.sleep(REST)
                 reset_peak_memory()
                 jobs_before = plain.jobs()
                 maintained = ours.maintain(changes)
@@ -93,8 +96,10 @@ def measure(
 
                 files = write_tables(workload.tables, Path(directory) / "tables")
                 plain.load(files)
+                time.sleep(REST)
                 by_spark = plain.recompute(queries)
                 duckdb.load(files)
+                time.sleep(REST)
                 by_duckdb, others = duckdb.recompute(queries)
 
                 for name, answer, spark_answer, duckdb_answer in zip(
