@@ -73,22 +73,28 @@ def _star_of(item: object) -> exp.Star | None:
 
 def _found(item: exp.Expr, scope: Scope) -> list[Visible]:
     """The columns that `*` or `t.*` stands for, less those after EXCEPT."""
-    star = _star_of(item)
-    assert star is not None
-    refuse_clauses(star, {"except_"})
+    left_out = {c.name for c in _excepted(item, scope) if isinstance(c, exp.Column)}
+    return [v for v in _visible(item, scope) if v.column not in left_out]
+
+
+def _visible(item: exp.Expr, scope: Scope) -> list[Visible]:
+    """The columns that `*` or `t.*` stands for without EXCEPT."""
     qualifier = None
     if isinstance(item, exp.Column):
         qualifier = tuple(part.name for part in item.parts[:-1])
-    found = scope.star(qualifier)
-    resolved = [resolve_column(c, Scope(tuple(found)), {}) for c in _excepted(item)]
-    left_out = {c.name for c in resolved if isinstance(c, exp.Column)}
-    return [v for v in found if v.column not in left_out]
+    return scope.star(qualifier)
 
 
-def _excepted(item: exp.Expr) -> list[exp.Column]:
-    """What stands after EXCEPT."""
+def _excepted(item: exp.Expr, scope: Scope) -> list[exp.Expr]:
+    """The columns, and the fields of columns, that stand after EXCEPT."""
+    visible = Scope(tuple(_visible(item, scope)))
+    return [resolve_column(c, visible, {}) for c in _written_after_except(item)]
+
+
+def _written_after_except(item: exp.Expr) -> list[exp.Column]:
     star = _star_of(item)
     assert star is not None
+    refuse_clauses(star, {"except_"})
     return [c for c in star.args.get("except_") or [] if isinstance(c, exp.Column)]
 
 
@@ -115,12 +121,11 @@ def _starred(item: exp.Expr, scope: Scope, node: Node, env: Environment) -> Item
         path = exp.column(*reversed([exp.to_identifier(p, quoted=True) for p in qualifier]))
         struct = scalar(env, path, scope)
         (type_,) = env.types(node.schema, [struct])
-        paths = [[part.name for part in c.parts] for c in _excepted(item)]
+        paths = [[part.name for part in c.parts] for c in _written_after_except(item)]
         return _fields(path, type_, paths)
     result: Items = []
-    found = _found(item, scope)
-    inside = [resolve_column(c, Scope(tuple(found)), {}) for c in _excepted(item)]
-    for visible in found:
+    inside = _excepted(item, scope)
+    for visible in _found(item, scope):
         value = column(visible.column)
         paths = [path for root, path in map(_path, inside) if root == visible.column and path]
         shown: exp.Expr = Bound(this=value)
