@@ -79,6 +79,9 @@ GROUPS: dict[str, list[str]] = {
         "FROM (SELECT DISTINCT id, k FROM t)",
     ],
     "ORDER BY ALL": [
+        "SELECT id, k AS all FROM t ORDER BY ALL DESC NULLS LAST, id LIMIT 2",
+        "SELECT id, k AS all FROM (SELECT DISTINCT id, k FROM t WHERE id < 3) ORDER BY ALL LIMIT 1",
+        "SELECT id FROM (SELECT DISTINCT id, -id AS all FROM t) ORDER BY all LIMIT 2",
         "SELECT k, id FROM t ORDER BY ALL LIMIT 3",
         "SELECT k, count(*) AS n FROM t GROUP BY ALL ORDER BY ALL DESC NULLS LAST LIMIT 2",
     ],
@@ -104,6 +107,7 @@ GROUPS: dict[str, list[str]] = {
         "SELECT t.id FROM t JOIN VALUES (1, 'a'), (2, 'b') AS v(id, n) ON v.id = t.id",
     ],
     "EXCEPT of fields": [
+        "SELECT to_json(struct(* EXCEPT (st.q))) AS j FROM (SELECT id, named_struct('p', k, 'q', s) AS st FROM t)",
         "SELECT * EXCEPT (st.q) FROM (SELECT id, q, IF(id > 1, st, NULL) AS st FROM "
         "(SELECT id, s AS q, named_struct('p', k, 'q', s, 'r', named_struct('x', x, 'y', id)) AS st FROM t))",
         "SELECT * EXCEPT (st.r.x, st.p) FROM "

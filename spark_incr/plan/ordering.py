@@ -23,15 +23,28 @@ from spark_incr.plan.types import char_length
 Items = Sequence[tuple[str, exp.Expr]]
 
 
-def sort_items(query: exp.Expr, items: Items) -> list[tuple[exp.Expr, exp.Ordered]]:
-    """What a query sorts by, as expressions over FROM, if it matters which rows are first."""
+def sort_items(
+    query: exp.Expr, items: Items, scope: Scope | None = None
+) -> list[tuple[exp.Expr, exp.Ordered]]:
+    """What a query sorts by, as expressions over FROM, if it matters which rows are first.
+
+    ALL stands for all items, unless a column has that name.
+    """
     order = query.args.get("order")
     if order is None or not _is_limited(query):
         return []
-    written = order.expressions
-    if len(written) == 1 and isinstance(written[0].this, exp.Var):
-        return [(value.copy(), written[0]) for _, value in items]  # ORDER BY ALL
-    return [(sort_key(by.this, items), by) for by in written]
+    keys = [(_as_name(by.this, items, scope or Scope()), by) for by in order.expressions]
+    if len(keys) == 1 and isinstance(keys[0][0], exp.Var):
+        return [(value.copy(), keys[0][1]) for _, value in items]
+    return [(sort_key(key, items), by) for key, by in keys]
+
+
+def _as_name(key: exp.Expr, items: Items, scope: Scope) -> exp.Expr:
+    """ALL as the name of a column, where one has it; any other key as it is."""
+    if not isinstance(key, exp.Var):
+        return key
+    named = any(spelled(name) == spelled(key.name) for name, _ in items)
+    return exp.column(key.name) if named or scope.find((), key.name) else key
 
 
 def sort_key(key: exp.Expr, items: Items) -> exp.Expr:

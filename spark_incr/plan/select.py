@@ -56,7 +56,7 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         raise unsupported(select, f"SELECT {select.args['kind']}")
     select = _with_named_windows(select)
     node, scope = build_from(select, env)
-    select = with_arguments(select, scope)
+    select = with_arguments(select, scope, node)
     if select.args.get("where"):
         condition = select.args["where"].this
         node, scope, condition = below_time_window(condition, node, scope, env)
@@ -68,7 +68,7 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         if any(clauses) or any(has_aggregate(e) for _, e in items):
             select, items, node, scope = _over_groups(select, items, node, scope, env)
         items, node = _with_generated(items, node, scope, env)
-    sort = sort_items(select, items)
+    sort = sort_items(select, items, scope)
     qualify = select.args.get("qualify")
     hidden = [(_QUALIFY, _qualified(qualify.this, items, scope))] if qualify else []
     hidden += [(f"order_{i}", key) for i, (key, _) in enumerate(sort)]

@@ -17,16 +17,14 @@ from spark_incr.plan.syntax import is_subquery, refuse_clauses, transformed, uns
 Items = list[tuple[str, exp.Expr]]
 
 
-def with_arguments(select: exp.Select, scope: Scope) -> exp.Select:
+def with_arguments(select: exp.Select, scope: Scope, node: Node) -> exp.Select:
     """The SELECT with each `*` that stands among operands written out; count(*) counts rows."""
 
     def columns(star: exp.Expr, parent: exp.Expr) -> list[exp.Expr]:
-        found = _found(star, scope)
-        operands: list[exp.Expr] = [Bound(this=column(v.column)) for v in found]
+        shown = _columns(star, scope, node)
         if isinstance(parent, exp.Struct):
-            pairs = zip(operands, found, strict=True)
-            operands = [exp.alias_(o, v.name, quoted=True) for o, v in pairs]
-        return operands or [star]
+            return [exp.alias_(value, name, quoted=True) for name, value in shown] or [star]
+        return [value for _, value in shown] or [star]
 
     def change(node: exp.Expr) -> exp.Expr:
         if is_subquery(node):
@@ -69,12 +67,6 @@ def _star_of(item: object) -> exp.Star | None:
     """The `*` that an expression is, with a qualifier or without."""
     star = item.this if isinstance(item, exp.Column) else item
     return star if isinstance(star, exp.Star) else None
-
-
-def _found(item: exp.Expr, scope: Scope) -> list[Visible]:
-    """The columns that `*` or `t.*` stands for, less those after EXCEPT."""
-    left_out = {c.name for c in _excepted(item, scope) if isinstance(c, exp.Column)}
-    return [v for v in _visible(item, scope) if v.column not in left_out]
 
 
 def _visible(item: exp.Expr, scope: Scope) -> list[Visible]:
@@ -123,12 +115,18 @@ def _starred(item: exp.Expr, scope: Scope, node: Node, env: Environment) -> Item
         (type_,) = env.types(node.schema, [struct])
         paths = [[part.name for part in c.parts] for c in _written_after_except(item)]
         return _fields(path, type_, paths)
+    return _columns(item, scope, node)
+
+
+def _columns(item: exp.Expr, scope: Scope, node: Node) -> Items:
+    """The columns that `*` or `t.*` stands for, less what stands after EXCEPT."""
+    left_out = [_path(value) for value in _excepted(item, scope)]
     result: Items = []
-    inside = _excepted(item, scope)
-    for visible in _found(item, scope):
-        value = column(visible.column)
-        paths = [path for root, path in map(_path, inside) if root == visible.column and path]
-        shown: exp.Expr = Bound(this=value)
+    for visible in _visible(item, scope):
+        paths = [path for root, path in left_out if root == visible.column]
+        if [] in paths:
+            continue
+        shown: exp.Expr = Bound(this=column(visible.column))
         if paths:
             shown = _without_fields(shown, node.type_of(visible.column), paths)
         result.append((visible.name, shown))

@@ -60,7 +60,7 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
 def under(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """The session with the settings of a view, for a while."""
     before = _set_in(spark)
-    now = {key: before.get(key) or _default(spark, key) for key in settings}
+    now = {key: before[key] if key in before else _default(spark, key) for key in settings}
     differing = {key: value for key, value in settings.items() if now[key] != value}
     surplus = [key for key in before if _matters(key) and key not in settings]
     touched = [*differing, *(key for key in surplus if spark.conf.isModifiable(key))]
