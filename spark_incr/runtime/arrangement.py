@@ -41,7 +41,7 @@ from spark_incr.runtime.keys import equal_columns, hash_columns, merged_order, s
 from spark_incr.runtime.run import HASH, KILLED_ROW, KILLED_RUN, KILLS_SCHEMA, REST_BITS, Run
 from spark_incr.runtime.steps import step
 
-_REST_MASK = np.uint64((1 << 24) - 1)
+_REST_MASK = (np.uint64(1) << REST_BITS) - np.uint64(1)
 # Runs whose sizes are within a factor of _FANOUT are of one level; so many of a level are merged
 # into one of the next. Runs of the lowest level are cheap to merge and are merged at once.
 _FANOUT = 4

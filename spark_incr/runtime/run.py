@@ -1,7 +1,7 @@
 """A run: rows sorted by a 64-bit hash, which never change, and when each of them died.
 
-Hashes are spread evenly. So the row of a hash is found by the bucket of its first bits, and where the
-probes are few, by a binary search.
+Hashes are spread evenly. So the row of a hash is found by the bucket of its first bits, and where these
+buckets hold many rows for each that is wanted, by a binary search.
 """
 
 from __future__ import annotations

@@ -207,6 +207,18 @@ def test_a_view_means_what_its_session_says(server: Server) -> None:
     run(other, "DROP INCREMENTAL VIEW first")
 
 
+def test_variables_are_those_of_the_session(server: Server) -> None:
+    cursor = server.cursor()
+    run(cursor, "SET my.name = ada")
+    run(
+        cursor,
+        "CREATE INCREMENTAL VIEW named AS SELECT '${my.name}' AS name, count(*) AS n FROM orders",
+    )
+    run(cursor, "SET my.name = bob")
+    assert run(cursor, "SELECT name FROM named") == [("ada",)]
+    run(cursor, "DROP INCREMENTAL VIEW named")
+
+
 def test_who_keeps_a_schedule(server: Server) -> None:
     cursor = server.cursor()
     [[said]] = run(

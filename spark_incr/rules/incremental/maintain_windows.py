@@ -23,14 +23,7 @@ def maintain_windows(node: Node, context: Context) -> Node:
     if not isinstance(node, Window):
         return node
     prepared = _with_operands(node, context)
-    with_kernel = [f for f in prepared.functions if read_call(*f, prepared) is not None]
-    known = {name for name, _ in with_kernel}
-    placed = [f for name, f in node.functions if name not in known and depends_on_place(f)]
-    orders = [f.args.get("order") for f in placed]
-    together = {
-        name for name, f in node.functions if depends_on_place(f) and f.args.get("order") in orders
-    }
-    with_kernel = [(name, f) for name, f in with_kernel if name not in together]
+    with_kernel = _by_kernel(node, prepared)
     if len(with_kernel) == len(node.functions):
         return only(prepared, node.names)
     if not with_kernel:
@@ -43,6 +36,15 @@ def maintain_windows(node: Node, context: Context) -> Node:
     added = tuple(f for f in node.schema if f.name in {n for n, _ in rest})
     second = Window((*below.schema, *added), below, node.keys, rest)
     return only(rederived_window(second), node.names)
+
+
+def _by_kernel(node: Window, prepared: Window) -> list[tuple[str, exp.Window]]:
+    """The functions with a kernel that need not see rows in the order in which Spark sees them."""
+    known = [f for f in prepared.functions if read_call(*f, prepared) is not None]
+    names = {name for name, _ in known}
+    placed = {name: f.args.get("order") for name, f in node.functions if depends_on_place(f)}
+    by_spark = [order for name, order in placed.items() if name not in names]
+    return [(name, f) for name, f in known if name not in placed or placed[name] not in by_spark]
 
 
 def _with_operands(node: Window, context: Context) -> Window:
