@@ -117,9 +117,9 @@ class Snapshot:
         """Of rows that were found, those that are there."""
         probes, rows = found
         if run.died is not None and len(rows):
-            keep = run.died[rows] > self.version
-            if not keep.all():
-                probes, rows = probes[keep], rows[keep]
+            keep = np.flatnonzero(run.died.take(rows) > self.version)
+            if len(keep) < len(rows):
+                probes, rows = probes.take(keep), rows.take(keep)
         return probes, rows
 
     def _locate(

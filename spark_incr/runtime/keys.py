@@ -19,7 +19,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_incr.runtime.columns import Bools, Hashes, Ints, from_values, is_fixed, validity, values
+from spark_incr.runtime.columns import (
+    Bools,
+    Hashes,
+    Ints,
+    from_values,
+    is_fixed,
+    taken,
+    validity,
+    values,
+)
 from spark_incr.runtime.order import dense_ranks
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
@@ -289,20 +298,20 @@ def group_rows(columns: Sequence[pa.Array], length: int, hashes: Hashes | None =
     if hashes is None:
         hashes = hash_columns(columns, length)
     order = sorted_order(hashes)
-    in_order = hashes[order]
+    in_order = hashes.take(order)
     begins = np.ones(length, dtype=np.bool_)
     np.not_equal(in_order[1:], in_order[:-1], out=begins[1:])
     again = np.flatnonzero(~begins)
     if len(again) and columns:
-        taken = [c.take(order) for c in columns] if len(again) * 2 > length else None
-        if taken:
+        if len(again) * 2 > length:
+            ordered = [taken(c, order) for c in columns]
             same = equal_columns(
-                [c.slice(1) for c in taken], [c.slice(0, length - 1) for c in taken], length - 1
+                [c.slice(1) for c in ordered], [c.slice(0, length - 1) for c in ordered], length - 1
             )[again - 1]
         else:
-            here, before = order[again], order[again - 1]
+            here, before = order.take(again), order.take(again - 1)
             same = equal_columns(
-                [c.take(here) for c in columns], [c.take(before) for c in columns], len(again)
+                [taken(c, here) for c in columns], [taken(c, before) for c in columns], len(again)
             )
         if not same.all():
             order, begins = _split_collisions(columns, order, in_order, in_order[again[~same]])

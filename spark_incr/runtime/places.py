@@ -1,4 +1,7 @@
-"""The places of whole numbers that lie close together: found without hash, sort or comparison."""
+"""The places of whole numbers that lie close together: found without hash, sort or comparison.
+
+Here, and wherever rows are looked up, numpy's `take` gathers: it is faster than an index in brackets.
+"""
 
 from __future__ import annotations
 
@@ -52,18 +55,22 @@ class Places:
         inside = (place >= 0) & (place < len(self.first))
         probes = None if inside.all() else np.flatnonzero(inside)
         if probes is not None:
-            place = place[probes]
-        counts, first = self.counts[place], self.first[place]
+            place = place.take(probes)
+        counts, first = self.counts.take(place), self.first.take(place)
         if self.several:
-            found, rows = spread(first.astype(np.int64), counts.astype(np.int64))
+            found, rows = spread(first, counts)
         else:
             found = np.flatnonzero(counts)
-            rows = first[found].astype(np.int64)
-        return found if probes is None else probes[found], rows
+            rows = first.take(found).astype(np.int64)
+        return found if probes is None else probes.take(found), rows
 
 
-def spread(first: Ints, counts: Ints) -> tuple[Ints, Ints]:
+def spread(
+    first: npt.NDArray[np.signedinteger], counts: npt.NDArray[np.signedinteger]
+) -> tuple[Ints, Ints]:
     """Ranges, each by its first number and its length, as the number of the range and the numbers."""
     ranges = np.repeat(np.arange(len(first)), counts)
-    begins = np.cumsum(counts) - counts
-    return ranges, np.arange(len(ranges)) + (first - begins)[ranges]
+    begins = np.cumsum(counts, dtype=np.int64) - counts
+    numbers = (first - begins).take(ranges)
+    numbers += np.arange(len(ranges))
+    return ranges, numbers

@@ -87,13 +87,13 @@ class Run:
         """The rows that have a wanted hash: which one of them, and the row."""
         shift, begins = self._buckets
         bucket = (wanted >> shift).view(np.int64)
-        first = begins[bucket].astype(np.int64)
-        counts = begins[bucket + 1] - first
+        first = begins.take(bucket)
+        counts = begins.take(bucket + 1) - first
         if counts.sum() > _CROWDED * len(wanted):
             return self._searched(wanted)
         probes, rows = spread(first, counts)
-        same = self.hashes[rows] == wanted[probes]
-        return probes[same], rows[same]
+        same = np.flatnonzero(self.hashes.take(rows) == wanted.take(probes))
+        return probes.take(same), rows.take(same)
 
     def within(self, low: Hashes, high: Hashes) -> tuple[Ints, Ints]:
         """The rows whose hash is in a range from `low` to `high`: which range, and the row.
@@ -104,16 +104,17 @@ class Run:
         shift, begins = self._buckets
         assert shift >= REST_BITS, "a run is too long"
         bucket = (low >> shift).view(np.int64)
-        first, end = begins[bucket].astype(np.int64), begins[bucket + 1].astype(np.int64)
+        first, end = begins.take(bucket), begins.take(bucket + 1)
         there = np.flatnonzero(end > first)
-        first, end = first[there], end[there]
-        apart = (self.hashes[first] < low[there]) | (self.hashes[end - 1] > high[there])
+        first, end = first.take(there), end.take(there)
+        below = self.hashes.take(first) < low.take(there)
+        apart = below | (self.hashes.take(end - 1) > high.take(there))
         mixed = np.flatnonzero(apart)
         if len(mixed):
             first[mixed] = np.searchsorted(self.hashes, low[there[mixed]], "left")
             end[mixed] = np.searchsorted(self.hashes, high[there[mixed]], "right")
         ranges, rows = spread(first, end - first)
-        return there[ranges], rows
+        return there.take(ranges), rows
 
     def _searched(self, wanted: Hashes) -> tuple[Ints, Ints]:
         """What `with_hashes` says, by a binary search; few rows have the hash of the one before."""
