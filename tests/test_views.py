@@ -678,6 +678,19 @@ def test_functions_that_only_spark_knows(spark: SparkSession) -> None:
     )
 
 
+def test_kernels_that_leave_some_batches_to_spark(spark: SparkSession) -> None:
+    """Letters beyond ASCII: ß has an upper case of two letters, İ a lower case of two code points."""
+    plain, foreign = [(1, "ab"), (2, "AB"), (3, None)], [(4, "straße"), (5, "İab"), (6, "éb")]
+    check(
+        spark,
+        {"t": "k INT, s STRING"},
+        """SELECT upper(s) AS u, lower(s) AS l, instr(s, 'b') AS at, length(upper(s)) AS n
+           FROM t WHERE lower(s) <> 'x' OR s IS NULL""",
+        [insert("t", *plain), insert("t", *foreign, (7, "x")), delete("t", *foreign), NOTHING],
+        reference=True,
+    )
+
+
 def test_views_hand_on_what_their_sessions_are(spark: SparkSession) -> None:
     """A query that groups by the sessions of a view joins those that touch, as over a table of Spark."""
     check(

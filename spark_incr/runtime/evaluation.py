@@ -20,6 +20,7 @@ from spark_incr.plan.types import Field, Schema, arrow_type, as_string
 from spark_incr.runtime.clock import evaluating
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Evaluate, Settings, compile_expression, subexpressions
+from spark_incr.runtime.expressions.evaluation import UndecidedError
 from spark_incr.sql.dialect import print_sql
 
 
@@ -89,29 +90,39 @@ def compile_columns(
 ) -> Computation:
     """A function from rows to the values of the expressions."""
     kernels = [_kernel(expression, schema, evaluator) for expression in expressions]
-    by_spark = [i for i, kernel in enumerate(kernels) if kernel is None]
-    needed = sorted({name for e in expressions for name in columns_in(e)})
-    read_by_spark = {name for i in by_spark for name in columns_in(expressions[i])}
-    spark_needs = tuple(field for field in schema if field.name in read_by_spark)
+    read = [columns_in(expression) for expression in expressions]
+    needed = sorted({name for names in read for name in names})
 
     @evaluating()
     def compute(rows: pa.Table) -> list[pa.Array]:
         columns = {name: single(rows.column(name)) for name in needed}
-        results: dict[int, pa.Array] = {}
-        for i, kernel in enumerate(kernels):
-            if kernel is not None:
-                results[i] = kernel(columns, rows.num_rows)
-        if by_spark:
+        results = [_decided(kernel, columns, rows.num_rows) for kernel in kernels]
+        open_ = [i for i, result in enumerate(results) if result is None]
+        if open_:
+            known = {name for i in open_ for name in read[i]}
+            fields = tuple(field for field in schema if field.name in known)
             values = evaluator.evaluate(
-                [expressions[i] for i in by_spark],
-                [types[i] for i in by_spark],
-                spark_needs,
-                rows.select([field.name for field in spark_needs]),
+                [expressions[i] for i in open_],
+                [types[i] for i in open_],
+                fields,
+                rows.select([field.name for field in fields]),
             )
-            results.update(zip(by_spark, values, strict=True))
-        return [results[i] for i in range(len(expressions))]
+            for i, value in zip(open_, values, strict=True):
+                results[i] = value
+        return results
 
-    return Computation(compute, tuple(expressions[i] for i in by_spark))
+    by_spark = (e for e, kernel in zip(expressions, kernels, strict=True) if kernel is None)
+    return Computation(compute, tuple(by_spark))
+
+
+def _decided(
+    kernel: Evaluate | None, columns: Mapping[str, pa.Array], length: int
+) -> pa.Array | None:
+    """What a kernel says; None where Spark has to be asked."""
+    try:
+        return None if kernel is None else kernel(columns, length)
+    except UndecidedError:
+        return None
 
 
 def _kernel(expression: exp.Expr, schema: Schema, evaluator: Evaluator) -> Evaluate | None:

@@ -31,7 +31,14 @@ from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
-from spark_incr.serve.settings import CASE_SENSITIVE, FIXED, RAW_LITERALS, settings_of, under
+from spark_incr.serve.settings import (
+    CASE_SENSITIVE,
+    FIXED,
+    FRACTION_FIRST,
+    RAW_LITERALS,
+    settings_of,
+    under,
+)
 from spark_incr.serve.spark_plans import items, names_in, unstable_in
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
@@ -68,6 +75,7 @@ class SparkAnalysis:
         self.settings = Settings(
             ansi=self.confs["spark.sql.ansi.enabled"] == "true",
             time_zone=self.confs["spark.sql.session.timeZone"],
+            whole_digits_first=self.confs.get(FRACTION_FIRST) != "true",
         )
 
     @property

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from spark_incr.serve.questions import unlogged
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
+FRACTION_FIRST = "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate"
 # Literals have a meaning of their own under this one.
 RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
 # The kernels and the reader of queries know these only as they are by default.

@@ -97,6 +97,11 @@ DOMAINS: dict[str, Domain] = {
     "v": _decimals(38, 4),
     "c": _decimals(3, 3),
     "t": Domain(T.StringType(), _TEXTS, _text),
+    "q": Domain(
+        T.StringType(),
+        ("", "a", "ab", "AB", "aBc", "bab", "Z[`{@", "\x00", "\t x", "~"),
+        st.text(st.characters(max_codepoint=127), max_size=5),
+    ),
     "a": Domain(T.DateType(), _DATES, st.dates()),
     "z": Domain(
         T.TimestampType(),
@@ -208,6 +213,7 @@ GROUPS: dict[str, str] = {
         d1 = d2 | d1 <> d2 | d1 < d2 | d1 <= d2 | d1 > d2 | d1 >= d2 | d1 <=> d2 | f1 = f2 | f1 < f2 | f1 >= f2
         f1 = d1 | f1 < d1 | i1 = d1 | l1 < d1 | l1 > f1 | n1 = d1 | w1 >= d1 | n1 = n2 | n1 < n2 | n1 <=> m1
         n1 = m1 | m1 >= n1 | n1 = i1 | n1 > 1 | n1 = 0.5 | i1 < n1 | l1 <= n1 | c1 < n1 | w1 = w2 | v1 > v2
+        w1 = v1 | v1 >= w1 | w1 < v1 | w1 <=> v1 | l1 > w1 | w1 BETWEEN v1 AND v2 | n1 BETWEEN n2 / n1 AND m1 | i1 / i2 BETWEEN 0 AND 1 / i1
         isnan(d1) | isnan(f1) | d1 IN (0, 1.5, 2) | d1 IN (0.0D, d2, 1) | n1 IN (0, 0.5, 1)
         d1 BETWEEN 0 AND d2 | n1 BETWEEN 0 AND m1 | d1 BETWEEN f1 AND n1 | n1 IN (1, NULL)""",
     "logic": """
@@ -227,7 +233,9 @@ GROUPS: dict[str, str] = {
         CASE WHEN i1 > 0 THEN CASE WHEN i2 > 0 THEN i1 % i2 END ELSE -1 END | coalesce(d1, f1) | if(p1, x1, x2) | if(p1, z1, NULL)
         CASE i1 WHEN NULL THEN 1 ELSE 2 END | nullif(NULL, i1) | coalesce(p1, p2, TRUE)""",
     "bits": """
-        b1 & b2 | s1 ^ s2 | i1 & i2 | i1 ^ l1 | l1 & l2 | (i1|i2) | (b1|l1) | ~b1 | ~s1 | ~i1 | ~l1 | i1 & NULL | i1 & 255""",
+        b1 & b2 | s1 ^ s2 | i1 & i2 | i1 ^ l1 | l1 & l2 | (i1|i2) | (b1|l1) | ~b1 | ~s1 | ~i1 | ~l1 | i1 & NULL | i1 & 255
+        shiftright(i1, 1) | shiftright(l1, b1) | shiftleft(i1, b2) | shiftleft(l1, i1) | shiftright(b1, 33) | shiftleft(s1, -1) | i1 << 3 | l1 >> 2
+        cast(shiftright(l1, 1) & 1 AS TINYINT) | shiftleft(i1, NULL)""",
     "other casts": """
         cast(d1 AS INT) | cast(d1 AS BIGINT) | cast(d1 AS TINYINT) | cast(f1 AS SMALLINT) | cast(f1 AS BIGINT) | cast(f1 AS INT)
         cast(n1 AS INT) | cast(w1 AS BIGINT) | cast(v1 AS BIGINT) | cast(n1 AS TINYINT) | cast(c1 AS INT) | cast(d1 AS FLOAT)
@@ -238,7 +246,7 @@ GROUPS: dict[str, str] = {
         cast(y1 AS TIMESTAMP) | date(z1) | DATE '2020-02-29' | cast('2020-1-1' AS DATE) | cast(n1 AS DECIMAL(4, 1)) | string(i1) | bigint(i1) | smallint(i1) | negative(i1)""",
     "text casts": """
         cast(g1 AS INT) | cast(g1 AS BIGINT) | cast(g1 AS TINYINT) | cast(g1 AS SMALLINT) | cast(e1 AS DATE) | date(e1)
-        cast(t1 AS INT) | cast(t1 AS DATE) | cast('12' AS INT) + i1""",
+        cast(t1 AS INT) | cast(t1 AS DATE) | to_date(e1) | to_date(t1) | cast('12' AS INT) + i1""",
     "mathematics": """
         sqrt(d1) | sqrt(i1) | sqrt(n1) | exp(d1) | exp(d1 % 10) | ln(d1) | ln(i1) | power(d1, d2) | power(d1, 2) | power(i1, 0.5) | power(b1, b2)
         sign(d1) | sign(i1) | sign(n1) | signum(f1) | greatest(d1, d2) | least(d1, d2) | greatest(i1, i2, 0) | least(i1, l1) | greatest(t1, t2)
@@ -256,7 +264,7 @@ GROUPS: dict[str, str] = {
         trunc(a1, 'YEAR') | trunc(a1, 'week') | trunc(a1, 'quarter') | year(a1) * 100 + month(a1) | a1 + 1 | a1 - s1 | a1 + INTERVAL 1 DAY
         a1 - INTERVAL '2' WEEKS | z1 + INTERVAL 90 MINUTES | z1 - INTERVAL 1 DAY | y1 + INTERVAL -5 SECOND | a1 = '2000-02-29' | a1 < '2023-01-01'
         z1 >= '2024-02-29' | z1 < '2024-02-29 12:34:56.000789' | y1 = TIMESTAMP_NTZ '1970-01-01 00:00:00' | z1 > TIMESTAMP '2000-01-01 00:00:00.500'
-        a1 BETWEEN '1970-01-01' AND '2024-12-31' | a1 IN ('1970-01-01', '2000-02-29') | TIMESTAMP '2020-01-01 01:02:03' | CASE a1 WHEN '1970-01-01' THEN 1 END""",
+        a1 BETWEEN '1970-01-01' AND '2024-12-31' | a1 IN ('1970-01-01', '2000-02-29') | TIMESTAMP '2020-01-01 01:02:03' | last_day(a1) | to_date(a1) | to_date(z1) | to_date(y1) | CASE a1 WHEN '1970-01-01' THEN 1 END""",
     "strings": """
         length(t1) | char_length(t1) | len(t1) | concat(t1, t2) | t1 || t2 | concat(t1, '-', i1) | t1 || n1 || p1 | concat(t1) | concat(t1, a1)
         substring(t1, 1, 2) | substring(t1, 2) | substring(t1, 0, 2) | substring(t1, -2) | substring(t1, -3, 2) | substring(t1, -5, 4)
@@ -264,6 +272,9 @@ GROUPS: dict[str, str] = {
         trim(t1) | ltrim(t1) | rtrim(t1) | trim(BOTH 'ax' FROM t1) | trim(LEADING 'a' FROM t1) | trim(TRAILING 'b ' FROM t1) | ltrim('é', t1)
         startswith(t1, 'a') | endswith(t1, 'b') | contains(t1, 'a') | contains(t1, '') | startswith(t1, '') | contains(t1, '日')
         replace(t1, 'a', 'bb') | replace(t1, 'a') | replace(t1, 'aa', '') | replace(t1, 'é', 'e') | lpad(t1, 3, 'x') | rpad(t1, 3) | lpad(t1, 5) | rpad(t1, 2, '日')""",
+    "strings in ASCII": """
+        upper(q1) | lower(q1) | ucase(q2) | lcase(q1 || q2) | upper(q1) = 'AB' | instr(q1, 'b') | locate('ab', q1) | position('a' IN q1)
+        CASE WHEN p1 THEN upper(q1) ELSE q2 END""",
     "like": r"""
         t1 LIKE 'a%' | t1 LIKE '%b' | t1 LIKE '%a%' | t1 LIKE 'a' | t1 LIKE '' | t1 LIKE '%' | t1 LIKE '_' | t1 LIKE 'a_' | t1 LIKE '_b%'
         t1 NOT LIKE 'a%' | t1 LIKE 'a!%%' ESCAPE '!' | t1 NOT LIKE '!_' ESCAPE '!' | t1 LIKE '.*' | t1 LIKE '%\%%' | t1 LIKE '%\\%%' | t1 LIKE 'a\\\\b' | t1 LIKE '\_'
@@ -292,7 +303,7 @@ ROUNDED = frozenset(
 )
 
 OUTSIDE = """
-    upper(t1) | log10(d1) | log(10, d1) | cast(d1 AS STRING) | cast(d1 AS DECIMAL(10, 2)) | try_cast(t1 AS INT) | rand() | i1 + rand()
+    initcap(t1) | log10(d1) | log(10, d1) | cast(d1 AS STRING) | cast(d1 AS DECIMAL(10, 2)) | try_cast(t1 AS INT) | rand() | i1 + rand()
     -w1 | w1 % w2 | t1 = i1 | cast(t1 AS DOUBLE) | round(f1, 1) | round(d1, -1) | transform(r1, x -> x + 1) | t1 LIKE t2
-    substring(t1, i1, 2) | (SELECT 1) | i1 IN (SELECT 1) | row_number() OVER (ORDER BY i1) | sum(i1) | w1 = v1 | r1 = r2
+    substring(t1, i1, 2) | (SELECT 1) | i1 IN (SELECT 1) | row_number() OVER (ORDER BY i1) | sum(i1) | coalesce(w1, v1) | w1 IN (v1, 0) | r1 = r2
     t1 LIKE 'a\\\\c' | a1 + INTERVAL 1 MONTH | date_trunc('decade', z1) | current_date() | i1 = '1'"""

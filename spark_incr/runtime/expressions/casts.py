@@ -21,6 +21,7 @@ from sqlglot import exp
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.types import FLOATS, INTEGERS, arrow_type
 from spark_incr.runtime.expressions.decimals import (
+    MAX_PRECISION,
     as_decimal,
     decimal_array,
     fits,
@@ -75,12 +76,35 @@ def common_type(left: T.DataType, right: T.DataType, settings: Settings) -> T.Da
 
 
 def _common_decimal(left: T.DataType, right: T.DataType) -> T.DecimalType | None:
+    digits = _digits_of_both(left, right)
+    return T.DecimalType(*digits) if digits and digits[0] <= MAX_PRECISION else None
+
+
+def shortened_decimal(
+    left: T.DataType, right: T.DataType, settings: Settings
+) -> T.DecimalType | None:
+    """The type in which Spark compares decimals that together have too many digits: it has all
+    digits before the point, and as many after it as there is room for."""
+    digits = _digits_of_both(left, right)
+    if digits is None or not settings.ansi or not settings.whole_digits_first:
+        return None
+    surplus = digits[0] - MAX_PRECISION
+    return T.DecimalType(MAX_PRECISION, max(digits[1] - surplus, 0)) if surplus > 0 else None
+
+
+def _digits_of_both(left: T.DataType, right: T.DataType) -> tuple[int, int] | None:
+    """Precision and scale that hold the values of two types, as if there were no limit."""
     first, second = as_decimal(left), as_decimal(right)
     if first is None or second is None:
         return None
     scale = max(first.scale, second.scale)
-    precision = max(first.precision - first.scale, second.precision - second.scale) + scale
-    return T.DecimalType(precision, scale) if precision <= 38 else None
+    return max(first.precision - first.scale, second.precision - second.scale) + scale, scale
+
+
+def rounded_to(operand: Compiled, target: T.DecimalType) -> Compiled:
+    """A number as a decimal type, rounded HALF_UP; too many digits are an error."""
+    scale = scale_of(operand.type)
+    return converted(operand, target, lambda array: to_decimal(array, scale, target), raises=True)
 
 
 def converted(operand: Compiled, target: T.DataType, convert: Convert, raises: bool) -> Compiled:
@@ -197,6 +221,9 @@ def cast(call: Call) -> Compiled | None:
 
 
 kernel("bigint", "smallint", "tinyint", words="as CAST")(cast)
+kernel(exp.TsOrDsToDate, words="as CAST; without a format", arguments=("this",), flags=("safe",))(
+    cast
+)
 
 
 def to_text(operand: Compiled) -> Compiled | None:

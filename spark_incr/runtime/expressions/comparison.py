@@ -16,7 +16,13 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.types import FLOATS, INTEGERS, arrow_type
-from spark_incr.runtime.expressions.casts import coerce, common_type, read_beside
+from spark_incr.runtime.expressions.casts import (
+    coerce,
+    common_type,
+    read_beside,
+    rounded_to,
+    shortened_decimal,
+)
 from spark_incr.runtime.expressions.decimals import comparable, scale_of
 from spark_incr.runtime.expressions.evaluation import (
     any_null,
@@ -30,7 +36,8 @@ from spark_incr.runtime.expressions.registry import Call, Compiled, Settings, ke
 
 Compare = Callable[[pa.Array, pa.Array], pa.Array]
 
-ORDERED = "numbers of any two types that widen exactly, strings, binaries, booleans, dates, times"
+_REST = "strings, binaries, booleans, dates, times"
+ORDERED = f"numbers of any two types, {_REST}"
 _PLAIN = (
     *INTEGERS,
     T.BooleanType,
@@ -78,7 +85,7 @@ def comparison_of(
     left, right = read_beside(left, right, settings), read_beside(right, left, settings)
     kind = common_type(left.type, right.type, settings)
     if kind is None:
-        return None
+        return _shortened(symbol, left, right, settings)
     sides = coerce(left, kind), coerce(right, kind)
     if sides[0] is None or sides[1] is None:
         return None
@@ -88,6 +95,17 @@ def comparison_of(
     if isinstance(kind, FLOATS):
         return sides[0], sides[1], _float_aware(plain, numeric)
     return (sides[0], sides[1], plain) if isinstance(kind, _PLAIN) else None
+
+
+def _shortened(
+    symbol: str, left: Compiled, right: Compiled, settings: Settings
+) -> tuple[Compiled, Compiled, Compare] | None:
+    """The comparison of decimals of which no type holds both: each is rounded to one that nearly does."""
+    kind = shortened_decimal(left.type, right.type, settings)
+    if kind is None:
+        return None
+    first, second = (rounded_to(operand, kind) for operand in (left, right))
+    return first, second, _decimal_aware(_COMPARISONS[symbol][1], kind.scale, kind.scale)
 
 
 _COMPARISONS: dict[str, tuple[Compare, Callable[..., np.ndarray]]] = {
@@ -190,11 +208,15 @@ def junction(call: Call) -> Compiled | None:
     operands = _booleans(call)
     if operands is None:
         return None
-    left, right = operands
     is_and = isinstance(call.node, exp.And)
     decided = literal(pa.scalar(not is_and), T.BooleanType())
     if any(o.scalar is not None and o.scalar == decided.scalar for o in operands):
         return decided
+    return _joined(call, operands[0], operands[1], is_and)
+
+
+def _joined(call: Call, left: Compiled, right: Compiled, is_and: bool) -> Compiled:
+    """left AND right, or OR: what may fail on the right sees the rows that the left leaves open."""
     combine = pc.and_kleene if is_and else pc.or_kleene
 
     def evaluate(columns: Mapping[str, pa.Array], n: int) -> pa.Array:
@@ -218,20 +240,17 @@ def between(call: Call) -> Compiled | None:
     value, low, high = call.operands
     above = comparison_of(">=", value, low, call.settings)
     below = comparison_of("<=", value, high, call.settings)
-    if above is None or below is None or value.raises or high.raises:
+    if above is None or below is None:
         return None
-
-    def evaluate(columns: Mapping[str, pa.Array], n: int) -> pa.Array:
-        sides = [
-            function(left.evaluate(columns, n), right.evaluate(columns, n))
-            for left, right, function in (above, below)
-        ]
-        return pc.and_kleene(*sides)
-
-    return Compiled(call.type, evaluate, call.columns, low.raises)
+    left, right = (strict(call, found[2], operands=found[:2]) for found in (above, below))
+    return _joined(call, left, right, is_and=True)
 
 
-@kernel(exp.In, words=ORDERED + "; a list of values", arguments=("this", "expressions"))
+@kernel(
+    exp.In,
+    words=f"numbers of types that widen exactly, {_REST}; a list of values",
+    arguments=("this", "expressions"),
+)
 def is_in(call: Call) -> Compiled | None:
     value, *items = call.operands
     items = [read_beside(item, value, call.settings) for item in items]

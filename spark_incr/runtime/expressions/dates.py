@@ -296,3 +296,17 @@ def trunc(call: Call) -> Compiled | None:
         return array_of(days, pa.date32(), nulls_of(array))
 
     return strict(call, evaluate)
+
+
+@kernel(exp.LastDay, words="dates", arguments=("this",))
+def last_day(call: Call) -> Compiled | None:
+    if not isinstance(call.operands[0].type, T.DateType):
+        return None
+    month = _FLOORS["MONTH"]
+
+    def evaluate(array: pa.Array) -> pa.Array:
+        first = month(values_of(array).astype(np.int64))
+        days = (month(first + 31) - 1).astype(np.int32)
+        return array_of(days, pa.date32(), nulls_of(array))
+
+    return strict(call, evaluate)

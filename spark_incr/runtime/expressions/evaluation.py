@@ -17,6 +17,11 @@ from spark_incr.errors import error
 from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.expressions.registry import Call, Compiled, null
 
+
+class UndecidedError(Exception):
+    """A kernel met values for which it is not certain to equal Spark: Spark is to evaluate these rows."""
+
+
 Values = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 

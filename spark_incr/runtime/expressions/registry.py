@@ -28,6 +28,8 @@ class Settings:
 
     ansi: bool = True
     time_zone: str = "UTC"
+    whole_digits_first: bool = True
+    """What decimals keep that have more digits than fit: those before the point, or those after."""
 
     @property
     def is_utc(self) -> bool:

@@ -1,7 +1,7 @@
 """Strings: sequences of code points in UTF-8, compared and searched as bytes.
 
-Patterns, positions and lengths must be literals. Upper and lower case are not here: Java, ICU and
-Arrow disagree on what the upper case of a letter is.
+Patterns, positions and lengths must be literals. Java, ICU and Arrow agree on the upper case of a letter
+in ASCII, and on no others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.runtime.expressions.casts import to_text
-from spark_incr.runtime.expressions.evaluation import strict
+from spark_incr.runtime.expressions.evaluation import UndecidedError, strict
 from spark_incr.runtime.expressions.registry import Call, Compiled, kernel, literal, null
 
 _INT_MAX = 2**31 - 1
@@ -38,6 +38,46 @@ def _number_of(operand: Compiled) -> int | None:
 @kernel(exp.Length, words="strings, in code points", arguments=("this",))
 def length(call: Call) -> Compiled | None:
     return strict(call, pc.utf8_length) if _is_text(call.operands[0]) else None
+
+
+def _in_ascii(array: pa.Array) -> pa.Array:
+    """The array, if a code point is a byte in all of it."""
+    if not pc.all(pc.string_is_ascii(array), min_count=0).as_py():
+        raise UndecidedError
+    return array
+
+
+_CASES: dict[type[exp.Expr], Callable[[pa.Array], pa.Array]] = {
+    exp.Upper: pc.ascii_upper,
+    exp.Lower: pc.ascii_lower,
+}
+
+
+@kernel(
+    *_CASES, words="strings; a batch with letters beyond ASCII goes to Spark", arguments=("this",)
+)
+def letter_case(call: Call) -> Compiled | None:
+    turn = _CASES[type(call.node)]
+    if not _is_text(call.operands[0]):
+        return None
+    return strict(call, lambda array: turn(_in_ascii(array)))
+
+
+@kernel(
+    exp.StrPosition,
+    words="a string, literal text to look for; a batch with letters beyond ASCII goes to Spark",
+    arguments=("this", "substr"),
+)
+def position(call: Call) -> Compiled | None:
+    text, other = call.operands
+    wanted = _text_of(other)
+    if not wanted or not _is_text(text):
+        return None
+
+    def found(array: pa.Array) -> pa.Array:
+        return pc.add(pc.find_substring(_in_ascii(array), wanted), pa.scalar(1, pa.int32()))
+
+    return strict(call, found, operands=(text,))
 
 
 def _concatenated(call: Call) -> Compiled | None:
