@@ -12,7 +12,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.nodes import SortKey, Window
-from spark_incr.plan.types import INTEGERS, is_collated
+from spark_incr.plan.types import FLOATS, INTEGERS, is_collated
 
 PARTITION = "partition"
 ROWS = "rows"
@@ -51,8 +51,8 @@ FUNCTIONS: dict[str, str] = {
     "first_value": "frames that begin with the partition",
     "last_value": "frames that begin with the partition",
     "count": "frames that begin with the partition",
-    "sum": "frames that begin with the partition; integers and doubles",
-    "avg": "frames that begin with the partition; integers and doubles",
+    "sum": "frames that begin with the partition; numbers",
+    "avg": "frames that begin with the partition; numbers",
     "min": "frames that begin with the partition",
     "max": "frames that begin with the partition",
 }
@@ -187,7 +187,7 @@ def _aggregate(
         return None
     column = function.this.name
     type_ = node.input.type_of(column)
-    if kind in ("sum", "avg") and not isinstance(type_, (*INTEGERS, T.DoubleType, T.FloatType)):
+    if kind in ("sum", "avg") and not isinstance(type_, (*INTEGERS, *FLOATS, T.DecimalType)):
         return None
     if kind in ("min", "max") and (isinstance(type_, T.MapType) or is_collated(type_)):
         return None

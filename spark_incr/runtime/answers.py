@@ -57,7 +57,7 @@ def _python_decimals(unscaled: Any, valid: Bools, decimal: T.DecimalType, ansi: 
     return from_values(storage, valid, pa.decimal128(decimal.precision, decimal.scale))
 
 
-def _narrow_decimals(unscaled: Ints, valid: Bools, decimal: T.DecimalType, ansi: bool) -> pa.Array:
+def narrow_decimals(unscaled: Ints, valid: Bools, decimal: T.DecimalType, ansi: bool) -> pa.Array:
     """Unscaled 64-bit integers as a decimal column."""
     if decimal.precision < 19:
         limit = 10**decimal.precision
@@ -82,11 +82,20 @@ def _sum(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
         return _double_column(float_total(state), valid)
     if isinstance(answer.type, T.DecimalType):
         if wide_fits(state).all():
-            return _narrow_decimals(state[0], valid, answer.type, ansi)
+            return narrow_decimals(state[0], valid, answer.type, ansi)
         return _python_decimals(wide_to_python(state), valid, answer.type, ansi)
     if isinstance(answer.source, T.LongType) and ansi and not wide_fits(state)[valid].all():
         raise error("ARITHMETIC_OVERFLOW", what="bigint sum", hint="Use try_sum or a wider type.")
     return _int_column(state[0], valid, answer)
+
+
+def rounded_means(sums: Ints, counts: Ints, factor: int) -> Ints | None:
+    """sums * factor / counts, rounded HALF_UP; None where 64 bits may not be enough."""
+    largest = max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
+    if largest * factor >= 1 << 61:
+        return None
+    rounded = (np.abs(sums) * factor * 2 + counts) // (counts * 2)
+    return np.where(sums < 0, -rounded, rounded)
 
 
 def _average(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
@@ -95,13 +104,9 @@ def _average(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
     divisor = np.where(valid, count, 1)
     if isinstance(answer.type, T.DecimalType) and isinstance(answer.source, T.DecimalType):
         factor = 10 ** (answer.type.scale - answer.source.scale)
-        largest = max(int(state[0].max(initial=0)), -int(state[0].min(initial=0)))
-        if wide_fits(state).all() and largest * factor < 1 << 61:
-            scaled = np.abs(state[0]) * factor
-            rounded = (scaled * 2 + divisor) // (divisor * 2)
-            return _narrow_decimals(
-                np.where(state[0] < 0, -rounded, rounded), valid, answer.type, ansi
-            )
+        means = rounded_means(state[0], divisor, factor) if wide_fits(state).all() else None
+        if means is not None:
+            return narrow_decimals(means, valid, answer.type, ansi)
         exact = wide_to_python(state) * factor
         size = np.abs(exact)
         rounded_exact = (size * 2 + divisor.astype(object)) // (divisor.astype(object) * 2)

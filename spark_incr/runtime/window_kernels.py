@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyspark.sql.types as T
 
 from spark_incr.plan.window_functions import PARTITION, RANGE, WindowCall
+from spark_incr.runtime.answers import narrow_decimals, rounded_means
 from spark_incr.runtime.columns import Bools, Ints, from_values, single, validity, values
+from spark_incr.runtime.expressions.decimals import unscaled
 from spark_incr.runtime.order import NULL_RANK, dense_ranks
 
 _SAFE = float(2**62)
@@ -165,7 +168,9 @@ def _totals(call: WindowCall, rows: pa.Table, f: Frames) -> tuple[npt.NDArray[An
     if pa.types.is_floating(column.type):
         numbers = np.where(present, values(column).astype(np.float64), 0.0)
         return _float_sums(numbers, f, call.frame), counts
-    numbers = np.where(present, values(column).astype(np.int64), 0)
+    numbers = unscaled(column)
+    if numbers.dtype == object:
+        return None
     if np.abs(numbers.astype(np.float64)).sum() >= _SAFE:
         return None
     return _running(numbers, f, call.frame), counts
@@ -185,7 +190,18 @@ def _float_sums(numbers: npt.NDArray[np.float64], f: Frames, frame: str) -> npt.
 
 def _sum(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | None:
     found = _totals(call, rows, f)
-    return None if found is None else from_values(found[0], found[1] > 0, type_)
+    if found is None:
+        return None
+    sums, counts = found
+    if pa.types.is_decimal(type_):
+        return _decimals(sums, counts, type_)
+    return from_values(sums, counts > 0, type_)
+
+
+def _decimals(unscaled_: Ints, counts: Ints, type_: pa.DataType) -> pa.Array:
+    """A decimal for each frame that has values; sums within 64 bits never have too many digits."""
+    decimal = T.DecimalType(type_.precision, type_.scale)
+    return narrow_decimals(unscaled_, counts > 0, decimal, ansi=True)
 
 
 def _avg(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | None:
@@ -193,6 +209,11 @@ def _avg(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.
     if found is None:
         return None
     sums, counts = found
+    if pa.types.is_decimal(type_):
+        assert call.argument is not None
+        factor = 10 ** (type_.scale - rows.schema.field(call.argument).type.scale)
+        rounded = rounded_means(sums, np.maximum(counts, 1), factor)
+        return None if rounded is None else _decimals(rounded, counts, type_)
     with np.errstate(invalid="ignore"):
         means = sums.astype(np.float64) / np.maximum(counts, 1)
     return from_values(means, counts > 0, type_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from random import Random
 
 import pyspark.sql.types as T
@@ -13,13 +14,14 @@ from tests.fuzz import interpreted
 from tests.grammar import history
 from tests.oracle import check
 
-NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType)
+NUMBERS = (T.ByteType, T.LongType, T.FloatType, T.DoubleType, T.DecimalType)
 VALUES = [
     T.ByteType(),
     T.LongType(),
     T.FloatType(),
     T.DoubleType(),
     T.DecimalType(10, 2),
+    T.DecimalType(38, 6),
     T.StringType(),
     T.DateType(),
     T.ArrayType(T.IntegerType()),
@@ -48,7 +50,7 @@ def placed(partition: str) -> list[str]:
     texts = [f"{call} {over}" for call in calls]
     for frame in ("", RUNNING, WHOLE):
         framed = f"OVER ({partition} ORDER BY o, {TOTAL} {frame})"
-        for i in (0, 5):
+        for i in (0, 6):
             for call in (f"first_value(v{i})", f"last_value(v{i})"):
                 texts += [f"{call} {framed}", f"{call} IGNORE NULLS {framed}"]
     return texts
@@ -83,6 +85,17 @@ def test_kernels_give_what_spark_gives(spark: SparkSession, number: int) -> None
     ]
     with interpreted(spark):
         check(spark, {"t": TABLE}, queries, history(Random(number), {"t": TABLE}), magnitude=1e8)
+
+
+def test_decimals_that_round(spark: SparkSession) -> None:
+    rows = [(1, i, Decimal(n)) for i, n in enumerate(("0.01", "0.02", "-0.05", "99999999.99", "0"))]
+    total, mean = (
+        "sum(v) OVER (PARTITION BY k ORDER BY i)",
+        "avg(v) OVER (PARTITION BY k ORDER BY i)",
+    )
+    query = f"SELECT k, i, {total} AS s, {mean} AS m, avg(-v) OVER (PARTITION BY k) AS n FROM t"
+    batches = [{"t": {"insert": rows}}, {"t": {"insert": [(1, 9, None), (2, 1, None)]}}]
+    check(spark, {"t": "k INT, i INT, v DECIMAL(10, 2)"}, query, batches)
 
 
 def test_sums_that_overflow_fail_as_in_spark(spark: SparkSession) -> None:
