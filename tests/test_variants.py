@@ -26,6 +26,7 @@ QUERIES = (
     "SELECT t.id, static.v:q[0]::int AS q, t.v FROM t LEFT JOIN static ON t.id = static.id",
     "SELECT k, max_by(v, id) AS m, schema_of_variant_agg(v) AS g FROM t GROUP BY k",
     "SELECT id, lag(v) OVER (PARTITION BY k ORDER BY id) AS p, v FROM t",
+    "SELECT id, v:['a'] AS x, v:a['b'].c AS y, v:`a`:b[0]::int AS z, v:['b'][0] AS w FROM t",
     "SELECT id, v FROM t ORDER BY id DESC LIMIT 2",
     "SELECT id, v FROM t UNION ALL SELECT id, v FROM static",
     "SELECT id, x.key, x.value FROM t, LATERAL variant_explode(v) AS x",

@@ -6,19 +6,19 @@ with a primary key, at most one row per key is left after the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark.sql.types as T
 
 from spark_incr.errors import error
 from spark_incr.plan.types import (
     Field,
     Schema,
     arrow_schema,
-    char_length,
     is_collated,
     is_comparable,
     type_text,
@@ -40,11 +40,12 @@ from spark_incr.runtime.changes import (
     rows_of,
     weights,
 )
-from spark_incr.runtime.columns import arrays, single, taken
+from spark_incr.runtime.columns import arrays, from_values, single, taken, validity, values
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.keys import group_rows
 
 _SHOWN = 5
+_NANOSECOND_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ class Table:
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
         self.schema = arrow_schema(definition.schema)
-        lengths = {f.name: char_length(f.type) for f in definition.schema}
-        self._char = {name: length for name, length in lengths.items() if length is not None}
+        fitting = {f.name: _fitting(f.type) for f in definition.schema}
+        self._fitting = {name: fit for name, fit in fitting.items() if fit is not None}
         self.rows = Arrangement(bag_layout(self.schema, definition.lineage))
 
     @property
@@ -122,20 +123,20 @@ class Table:
             problem += [f"there is no column {n}" for n in surplus]
             raise error("INCR_SCHEMA_MISMATCH", table=table, what="; ".join(problem))
         rows = rows.select(self.schema.names)
-        if rows.schema.equals(self.schema) and not self._char:
+        if rows.schema.equals(self.schema) and not self._fitting:
             return rows.combine_chunks()
         return pa.Table.from_arrays(
             [
-                self._padded(self._cast(single(rows.column(f.name)), f, what), f)
+                self._fitted(self._cast(single(rows.column(f.name)), f, what), f)
                 for f in self.schema
             ],
             schema=self.schema,
         )
 
-    def _padded(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        """A column of CHAR with the spaces up to its length; any other as it is."""
-        length = self._char.get(field.name)
-        return column if length is None else pc.utf8_rpad(column, length)
+    def _fitted(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """A column as its Spark type has it, of which Arrow knows less."""
+        fit = self._fitting.get(field.name)
+        return column if fit is None else fit(column)
 
     def _cast(self, column: pa.Array, field: pa.Field, what: str) -> pa.Array:
         try:
@@ -156,7 +157,7 @@ class Table:
             return self._fit(rows, "delete")
         fields = [self.schema.field(name) for name in key]
         keys = [
-            self._padded(single(rows.column(f.name)).cast(f.type), f)
+            self._fitted(single(rows.column(f.name)).cast(f.type), f)
             if rows.num_rows
             else pa.array([], f.type)
             for f in fields
@@ -221,6 +222,19 @@ class Table:
             shown = pa.Table.from_arrays([k.take(twice[:_SHOWN]) for k in keys], names=list(key))
             more = f" and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
             raise error("INCR_DUPLICATE_KEY", table=self.definition.name, keys=_shown(shown) + more)
+
+
+def _fitting(spark_type: T.DataType) -> Callable[[pa.Array], pa.Array] | None:
+    """CHAR has spaces up to its length, TIME as many digits of a second as it says."""
+    if isinstance(spark_type, T.CharType):
+        length = spark_type.length
+        return lambda column: pc.utf8_rpad(column, length)
+    if isinstance(spark_type, T.TimeType) and spark_type.precision < _NANOSECOND_DIGITS:
+        unit = 10 ** (_NANOSECOND_DIGITS - spark_type.precision)
+        return lambda column: from_values(
+            values(column) // unit * unit, validity(column), column.type
+        )
+    return None
 
 
 def _shown(rows: pa.Table) -> str:

@@ -15,24 +15,34 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as T
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from spark_incr.errors import error, without_plan
-from spark_incr.frames import columns_for, columns_of, computed, in_type, named, offered
+from spark_incr.frames import columns_for, columns_of, computed, in_type, named, offered, rejected
 from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.context import Read, SessionFunction
 from spark_incr.plan.functions import CLOCK
 from spark_incr.plan.generators import generated_columns
 from spark_incr.plan.nodes import RELATION
-from spark_incr.plan.types import Field, Schema, arrow_type, as_string, type_text, unkept
+from spark_incr.plan.types import (
+    Field,
+    Schema,
+    arrow_type,
+    as_string,
+    read_type,
+    type_sql,
+    type_text,
+    unkept,
+)
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
 from spark_incr.serve.settings import CASE_SENSITIVE, FIXED, RAW_LITERALS, settings_of, under
-from spark_incr.serve.spark_plans import items, names_in, unstable_in
+from spark_incr.serve.spark_plans import casts_to_today, items, names_in, unstable_in
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 
@@ -137,7 +147,7 @@ class SparkAnalysis:
         left, right = as_string(left), as_string(right)
         question = f"{type_text(left)} = {type_text(right)}"
         if question not in self.memory:
-            nulls = (f"CAST(NULL AS {type_text(t)})" for t in (left, right))
+            nulls = (f"CAST(NULL AS {type_sql(t)})" for t in (left, right))
             frame = self.spark.range(0).selectExpr(" = ".join(nulls) + " AS c")
             analyzed: Any = frame._jdf.queryExecution().analyzed()
             equality = analyzed.projectList().head().child()
@@ -196,9 +206,7 @@ class SparkAnalysis:
         """The query of a table function has to be read as Spark reads it."""
         inputs = _known(function.inputs)
         assert isinstance(inputs, T.StructType)
-        nulls = [
-            f"CAST(NULL AS {type_text(f.dataType)}) AS {quoted(f.name)}" for f in inputs.fields
-        ]
+        nulls = [f"CAST(NULL AS {type_sql(f.dataType)}) AS {quoted(f.name)}" for f in inputs.fields]
         row = f"(SELECT {', '.join(nulls or ['1'])}) AS {quoted(name)}"
         tree = parse_query(function.body)
         texts = [
@@ -212,12 +220,17 @@ class SparkAnalysis:
 
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
-        frame: Any = self.spark.sql(text)
+        try:
+            frame: Any = self.spark.sql(text)
+        except Py4JJavaError as failure:
+            raise rejected(failure) from None
         if _DAY.search(text):
             moment = _MOMENT.search(frame._jdf.queryExecution().analyzed().toString())
             if moment is not None:
                 what = f"'{moment[1]}' as a time"
                 raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
+        for what in casts_to_today(frame._jdf.queryExecution().analyzed()):
+            raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
         return columns_of(frame)
 
     def check_settings(self, text: str) -> None:
@@ -430,4 +443,4 @@ def _from_memory(text: str) -> T.DataType | None:
 
 
 def _known(text: str) -> T.DataType:
-    return T._parse_datatype_json_value(json.loads(text))
+    return read_type(json.loads(text))

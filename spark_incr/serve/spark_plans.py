@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from spark_incr.plan.functions import UNSTABLE
 from spark_incr.sql.names import join_name
 
+# What makes a time of a day: functions, casts, and literals, of which the plan has the value alone.
+_TIME = re.compile(r"_time\(| as time\(|cast\(\d\d:\d\d:\d\d")
 _ANY_ROW = ("first", "first_value", "last", "last_value", "any_value")
 
 
@@ -51,12 +54,38 @@ def unstable_in(plan: Any) -> Iterator[str]:
         if kind == "AggregateExpression" and expression.sql() not in windowed:
             if expression.aggregateFunction().prettyName() in _ANY_ROW:
                 yield expression.sql()
-        elif name in UNSTABLE or (
-            not expression.deterministic()
-            and all(child.deterministic() for child in items(expression.children()))
-            and ".aggregate." not in expression.getClass().getName()
+        elif (
+            _is_of_today(expression)
+            or name in UNSTABLE
+            or (
+                not expression.deterministic()
+                and all(child.deterministic() for child in items(expression.children()))
+                and ".aggregate." not in expression.getClass().getName()
+            )
         ):
             yield expression.sql()
+
+
+def casts_to_today(plan: Any) -> Iterator[str]:
+    """The casts of a plan that put a time of a day into the day on which they are made."""
+    text = str(plan.toString())
+    if " as timestamp" not in text:
+        return
+    # To look at every expression is slow.
+    kinds = [str(leaf.schema().json()) for leaf in items(plan.collectLeaves())]
+    if _TIME.search(text) or any('"time(' in kind for kind in kinds):
+        for expression in expressions(plan):
+            if _is_of_today(expression):
+                yield expression.sql()
+
+
+def _is_of_today(expression: Any) -> bool:
+    if str(expression.getClass().getSimpleName()) != "Cast":
+        return False
+    source, target = expression.child().dataType(), expression.dataType()
+    return str(source.typeName()).startswith("time(") and str(target.typeName()).startswith(
+        "timestamp"
+    )
 
 
 def expressions(plan: Any) -> Iterator[Any]:
