@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -177,7 +178,7 @@ def test_a_session_reads_and_writes_collations(
         " AS n FROM t",
         "CREATE INCREMENTAL VIEW v AS SELECT id FROM t WHERE EXISTS (SELECT id FROM t AS o "
         "WHERE o.s = t.s COLLATE UTF8_LCASE GROUP BY id HAVING count(*) > 1)",
-        "CREATE INCREMENTAL TABLE w (k STRING COLLATE UTF8_LCASE, PRIMARY KEY (k))",
+        "CREATE INCREMENTAL SOURCE w (k STRING COLLATE UTF8_LCASE) USING json OPTIONS (path '/nowhere') KEY (k)",
     ],
 )
 def test_where_a_collation_cannot_be_followed_it_is_refused(
@@ -186,3 +187,53 @@ def test_where_a_collation_cannot_be_followed_it_is_refused(
     with pytest.raises(IncrementalError) as raised:
         session.sql(statement)
     assert raised.value.condition in ("INCR_UNSUPPORTED", "INCR_KEY_TYPE")
+
+
+def test_a_primary_key_follows_its_collation(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    session.sql(
+        "CREATE INCREMENTAL TABLE p (n INT, k STRING COLLATE UTF8_LCASE, a ARRAY<STRING COLLATE UNICODE_CI>,"
+        " PRIMARY KEY (k, a))"
+    )
+    queries = (
+        "SELECT * FROM p",
+        "SELECT k, sum(n) AS s FROM p GROUP BY k",
+        "SELECT l.n, r.n AS m, r.k FROM p AS l JOIN p AS r ON l.k = r.k AND l.a = r.a",
+    )
+    for number, query in enumerate(queries):
+        session.sql(f"CREATE INCREMENTAL VIEW v{number} AS {query}")
+
+    def rejected(insert: str) -> bool:
+        before = bag(session, "SELECT * FROM p")
+        with pytest.raises(IncrementalError) as raised:
+            session.sql(insert)
+        assert bag(session, "SELECT * FROM p") == before
+        return raised.value.condition == "INCR_DUPLICATE_KEY"
+
+    session.sql(
+        "INSERT INTO p VALUES (1, 'a', array('x')), (2, 'b', array('x')), (3, 'a', array())"
+    )
+    assert rejected("INSERT INTO p VALUES (4, 'A', array('X'))")
+    assert rejected("INSERT INTO p VALUES (4, 'q', array('é')), (5, 'Q', array('É'))")
+    engine = spark_incr.engine(session)
+    for statement in (
+        "UPDATE p SET k = 'A', n = 7 WHERE n = 1",
+        "MERGE INTO p USING (SELECT 'B' COLLATE UTF8_LCASE AS k, array('X' COLLATE UNICODE_CI) AS a) AS s ON p.k = s.k AND p.a = s.a"
+        " WHEN MATCHED THEN UPDATE SET n = 9",
+        "DELETE FROM p WHERE k = 'B'",
+    ):
+        session.sql(statement)
+        for number, query in enumerate(queries):
+            assert bag(session, f"SELECT * FROM v{number}") == bag(session, query), query
+    keys = pa.table({"k": ["a"], "a": pa.array([["X"]], pa.list_(pa.string()))})
+    engine.commit({"p": {"delete": keys}})
+    assert bag(session, "SELECT k, n FROM p") == Counter([repr(("a", 3))])
+    spark_incr.disable(session)
+    session = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    try:
+        assert rejected("INSERT INTO p VALUES (8, 'A', array())")
+        session.sql("INSERT INTO p VALUES (8, 'A', array('Z'))")
+        for number, query in enumerate(queries):
+            assert bag(session, f"SELECT * FROM v{number}") == bag(session, query), query
+    finally:
+        spark_incr.disable(session)

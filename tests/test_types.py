@@ -135,6 +135,74 @@ def test_they_survive_a_restart(spark_with_times: SparkSession) -> None:
     check(spark_with_times, TABLES, queries, BATCHES, created_after=1, reopen=True)
 
 
+ZONED = (
+    "SELECT id, ts, CAST(ts AS STRING) AS a, CAST(ts AS DATE) AS b, CAST(ts AS TIMESTAMP_NTZ) AS c,"
+    " CAST(n AS TIMESTAMP) AS d, CAST(d AS TIMESTAMP) AS e, CAST(s AS TIMESTAMP) AS f, ts::time AS g FROM z",
+    "SELECT id, hour(ts) AS a, day(ts) AS b, date_trunc('DAY', ts) AS c, trunc(ts, 'MM') AS e, to_date(ts) AS f FROM z",
+    "SELECT id, ts + INTERVAL '1' DAY AS a, ts + INTERVAL '24' HOUR AS b, ts - INTERVAL '1' MONTH AS c,"
+    " d + INTERVAL '1' HOUR AS e, ts + make_interval(0, 0, 0, 1) AS f, date_add(ts, 1) AS g FROM z",
+    "SELECT id, ts > DATE'2021-03-14' AS a, ts = d AS b, ts >= TIMESTAMP'2021-03-14 03:00:00' AS c, n < ts AS e,"
+    " ts IN (TIMESTAMP'2021-11-07 01:30:00') AS f, ts - n AS g, datediff(ts, d) AS h FROM z",
+    "SELECT CAST(ts AS DATE) AS x, hour(ts) AS h, count(*) AS c, max(ts) AS m FROM z GROUP BY ALL",
+    "SELECT window(ts, '1 day') AS w, count(*) AS c FROM z GROUP BY window(ts, '1 day')",
+    "SELECT l.id, r.id AS o FROM z AS l JOIN z AS r ON to_date(l.ts) = r.d",
+    "SELECT l.id, r.id AS o FROM z AS l LEFT JOIN z AS r ON l.n = r.ts",
+    "SELECT ts AS x FROM z UNION SELECT d FROM z",
+    "SELECT id, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND CURRENT ROW) AS c FROM z",
+    "SELECT id FROM z WHERE ts >= '2021-03-14 02:00:00' AND ts < '2021-11-07' ORDER BY hour(ts), id LIMIT 2",
+)
+
+
+def moment(*parts: int) -> dt.datetime:
+    return dt.datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]
+
+
+def test_times_of_another_zone_equal_recompute(spark_with_times: SparkSession) -> None:
+    """Around the hours that are left out and that come twice in New York."""
+    tables = {"z": "id INT, ts TIMESTAMP, n TIMESTAMP_NTZ, d DATE, s STRING"}
+    spring, autumn = dt.date(2021, 3, 14), dt.date(2021, 11, 7)
+    rows = (
+        (
+            1,
+            moment(2021, 3, 14, 6, 59, 59),
+            dt.datetime(2021, 3, 14, 2, 30),
+            spring,
+            "2021-03-14 02:30:00",
+        ),
+        (2, moment(2021, 3, 14, 7), dt.datetime(2021, 11, 7, 1, 30), autumn, "2021-11-07 01:30:00"),
+        (
+            3,
+            moment(2021, 11, 7, 5, 30),
+            dt.datetime(1883, 11, 18, 12),
+            dt.date(1883, 11, 18),
+            "1883-11-18",
+        ),
+        (
+            4,
+            moment(2021, 11, 7, 6, 30),
+            dt.datetime(2021, 11, 7),
+            autumn,
+            "2021-11-07T01:30:00-05:00",
+        ),
+        (5, None, None, None, None),
+        (
+            6,
+            moment(1900, 1, 1),
+            dt.datetime(1970, 1, 1),
+            dt.date(1970, 1, 1),
+            "1970-01-01 00:00:00",
+        ),
+    )
+    batches = (insert("z", *rows), delete("z", rows[1], rows[4]), insert("z", rows[1], rows[1]))
+    zone = "spark.sql.session.timeZone"
+    before = spark_with_times.conf.get(zone)
+    spark_with_times.conf.set(zone, "America/New_York")
+    try:
+        check(spark_with_times, tables, ZONED, batches)
+    finally:
+        spark_with_times.conf.set(zone, before)
+
+
 @pytest.fixture
 def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
     own = spark.newSession()
@@ -224,7 +292,7 @@ def test_a_type_that_pyspark_cannot_read_is_named_where_it_would_be_kept(
     for query in (
         "SELECT CAST(CAST(id AS TIMESTAMP) AS TIMESTAMP(9)) AS y FROM t",
         "SELECT count(*) AS c FROM t GROUP BY CAST(CAST(id AS TIMESTAMP) AS TIMESTAMP(9))",
-        "SELECT t.id, array(y) AS y FROM t JOIN nanos ON t.id = nanos.id",
+        "SELECT t.id, array(nanos.y) AS y FROM t JOIN nanos ON t.id = nanos.id",
     ):
         statement = f"CREATE INCREMENTAL VIEW v AS {query}"
         assert refusal(session, statement) == "INCR_TYPE_UNSUPPORTED"

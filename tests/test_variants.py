@@ -18,6 +18,7 @@ from pyspark.sql.types import VariantVal
 import spark_incr
 from spark_incr.errors import IncrementalError
 from spark_incr.serve import snapshots
+from tests.oracle import check, delete, insert
 
 QUERIES = (
     "SELECT * FROM t",
@@ -96,6 +97,19 @@ def test_variants_survive_a_restart(session: SparkSession, spark: SparkSession) 
         assert bag(again, "SELECT * FROM v") == bag(again, "SELECT id, v FROM t") != before
     finally:
         spark_incr.disable(again)
+
+
+def test_the_texts_tell_apart_what_spark_does_not_compare(spark: SparkSession) -> None:
+    """The SQL texts group by what is compared, and tell variants, maps and intervals by their texts."""
+    queries = (
+        "SELECT k, parse_json(s) AS v, array(parse_json(s)) AS a FROM t",
+        "SELECT k, map(id, s) AS m, struct(map('x', -0.0D) AS y) AS n FROM t",
+        "SELECT make_interval(0, id) AS i, k FROM t",
+        "SELECT max_by(parse_json(s), id) AS v, t.k FROM t GROUP BY t.k",
+    )
+    rows = [(1, "a", "1"), (1, "a", '"1"'), (1, "a", '{"x": 1}'), (1, "a", "1"), (2, "b", None)]
+    batches = (insert("t", *rows), delete("t", rows[0], rows[4]), delete("t", rows[3], rows[1]))
+    check(spark, {"t": "id INT, k STRING, s STRING"}, queries, batches, reference=True)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
 _INSTEAD: dict[type[T.DataType], str] = {
     T.CharType: "Use STRING inside of other types and in sources.",
     T.VarcharType: "Use STRING inside of other types and in sources.",
+    T.CalendarIntervalType: "Use INTERVAL YEAR TO MONTH or INTERVAL DAY TO SECOND.",
     UnreadType: "Cast it to a type that can be kept: CAST(... AS TIMESTAMP), for example.",
 }
 """What to do where a type cannot be kept."""
@@ -158,9 +159,15 @@ def _inside(spark_type: T.DataType) -> pa.DataType | None:
 
 def unkept(field: Field) -> IncrementalError:
     """The error about a column whose type cannot be kept."""
-    hints = [_INSTEAD.get(type(part)) for part in parts(field.type) if _inside(part) is None]
+    lost = [part for part in parts(field.type) if _inside(part) is None or not is_storable(part)]
+    hints = [_INSTEAD.get(type(part)) for part in lost]
     hint = next((hint for hint in hints if hint), None)
     return error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name, hint=hint)
+
+
+def is_storable(spark_type: T.DataType) -> bool:
+    """Whether a table may have a column of the type; Spark has none with intervals of all units."""
+    return arrow_type(spark_type) is not None and not holds(spark_type, T.CalendarIntervalType)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
