@@ -273,7 +273,12 @@ def refusal(session: SparkSession, statement: str) -> str:
 def test_a_time_of_today_is_refused(session: SparkSession) -> None:
     for policy in ("INCREMENTAL STRICT", "AUTO"):
         create = f"CREATE INCREMENTAL VIEW v REFRESH POLICY {policy} AS "
-        for value in ("CAST(x AS TIMESTAMP)", "CAST(TIME'01:00:00' AS TIMESTAMP_NTZ)"):
+        for value in (
+            "CAST(x AS TIMESTAMP)",
+            "CAST(TIME'01:00:00' AS TIMESTAMP_NTZ)",
+            "CAST(array(x) AS ARRAY<TIMESTAMP>)",
+            "(SELECT max(CAST(y AS TIMESTAMP)) FROM t)",
+        ):
             query = f"SELECT id, {value} AS a FROM t"
             assert refusal(session, create + query) == "INCR_NONDETERMINISTIC"
     session.sql("CREATE INCREMENTAL VIEW v AS SELECT CAST(id AS TIMESTAMP) AS a, x FROM t")

@@ -2,9 +2,10 @@
 
     x = y  and  x < y   as   key(x) = key(y)  and  key(x) < key(y)
 
-Spark can give the key, as bytes; that of an array or a struct has the keys of its parts. Wherever rows meet by a value (groups, joins, partitions, sort keys)
-the key takes its place; expressions over the strings are Spark's. Of the strings that are one group
-the least one is shown, byte by byte: Spark shows the one that it meets first.
+Spark can give the key, as bytes; that of an array or a struct has the keys of its parts. Wherever rows
+meet by a value (groups, joins, partitions, sort keys) the key takes its place; expressions over the
+strings are Spark's. Of the strings that are one group the least one is shown, byte by byte: Spark
+shows the one that it meets first.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from spark_incr.sql.names import join_name
 
 # What makes a time of a day: functions, casts, and literals, of which the plan has the value alone.
 _TIME = re.compile(r"_time\(| as time\(|cast\(\d\d:\d\d:\d\d")
+_TO_TIMESTAMP = re.compile(r" as \S*timestamp")
 _ANY_ROW = ("first", "first_value", "last", "last_value", "any_value")
 
 
@@ -69,11 +70,11 @@ def unstable_in(plan: Any) -> Iterator[str]:
 def casts_to_today(plan: Any) -> Iterator[str]:
     """The casts of a plan that put a time of a day into the day on which they are made."""
     text = str(plan.toString())
-    if " as timestamp" not in text:
+    if not _TO_TIMESTAMP.search(text):
         return
     # To look at every expression is slow.
-    kinds = [str(leaf.schema().json()) for leaf in items(plan.collectLeaves())]
-    if _TIME.search(text) or any('"time(' in kind for kind in kinds):
+    leaves = [node for node in nodes(plan) if node.children().isEmpty()]
+    if _TIME.search(text) or any('"time(' in str(leaf.schema().json()) for leaf in leaves):
         for expression in expressions(plan):
             if _is_of_today(expression):
                 yield expression.sql()
@@ -82,10 +83,9 @@ def casts_to_today(plan: Any) -> Iterator[str]:
 def _is_of_today(expression: Any) -> bool:
     if str(expression.getClass().getSimpleName()) != "Cast":
         return False
-    source, target = expression.child().dataType(), expression.dataType()
-    return str(source.typeName()).startswith("time(") and str(target.typeName()).startswith(
-        "timestamp"
-    )
+    kinds = (expression.child().dataType(), expression.dataType())
+    source, target = (str(kind.catalogString()) for kind in kinds)
+    return "time(" in source and "timestamp" in target
 
 
 def expressions(plan: Any) -> Iterator[Any]:
