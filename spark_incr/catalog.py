@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyspark.sql.types as T
-
 from spark_incr.plan.explain import explain_plan
 from spark_incr.plan.nodes import Node
-from spark_incr.plan.types import Field, Schema
+from spark_incr.plan.types import Field, Schema, read_type
 from spark_incr.runtime.tables import TableDefinition
 from spark_incr.sources.definition import SourceDefinition
 from spark_incr.sql.parse import parse_statement
@@ -135,7 +133,4 @@ def schema_json(schema: Schema) -> list[list[Any]]:
 
 
 def schema_from(items: list[list[Any]]) -> Schema:
-    return tuple(
-        Field(name, T._parse_datatype_json_value(value), *session)
-        for name, value, *session in items
-    )
+    return tuple(Field(name, read_type(value), *session) for name, value, *session in items)

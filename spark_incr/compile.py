@@ -21,7 +21,7 @@ from spark_incr.plan.full import BY_POLICY, full_plan
 from spark_incr.plan.functions import read_functions
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
 from spark_incr.plan.output_order import output_order, unread_keys
-from spark_incr.plan.scope import Names, folded, names_compared
+from spark_incr.plan.scope import Names, folded, names_compared, spelled
 from spark_incr.plan.types import Schema, arrow_type, type_text, unkept
 from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
@@ -68,7 +68,8 @@ def compile_query(
         if len(names) != len(schema):
             raise error("INCR_COLUMN_COUNT", expected=len(schema), actual=len(names))
         schema = tuple(replace(f, name=name) for name, f in zip(names, schema, strict=True))
-    _check_output(schema)
+    with names_compared(analysis.case_sensitive):
+        _check_output(schema)
     if policy is not Policy.FULL:
         try:
             return Compiled(text, _incremental(text, schema, catalog, analysis), schema)
@@ -169,11 +170,11 @@ def _read(text: str, analyzer: Analyzer) -> exp.Query:
 def _check_output(schema: Schema) -> None:
     seen: set[str] = set()
     for field in schema:
-        if folded(field.name) in seen:
+        if spelled(field.name) in seen:
             raise error("INCR_DUPLICATE_COLUMN", name=field.name)
         if folded(field.name).startswith("__incr_"):
             raise error("INCR_RESERVED_NAME", name=field.name)
-        seen.add(folded(field.name))
+        seen.add(spelled(field.name))
     _check_types(schema)
 
 

@@ -18,8 +18,9 @@ from spark_incr.compile import Compiled, compile_plan, compile_query
 from spark_incr.errors import IncrementalError, error
 from spark_incr.history import Phases, Timer
 from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange
+from spark_incr.plan.collations import collation_key, key_type
 from spark_incr.plan.environment import Catalog, Known
-from spark_incr.plan.nodes import Node
+from spark_incr.plan.nodes import Node, column
 from spark_incr.plan.scope import folded
 from spark_incr.plan.sharing import lookups
 from spark_incr.plan.types import Schema
@@ -67,9 +68,24 @@ def compile_view(engine: Engine, statement: CreateView) -> tuple[Compiled, Spark
 def create_table(engine: Engine, definition: TableDefinition) -> None:
     versions = engine.versions
     with versions.version() as version:
-        relation = Relation(definition.name, Table(definition), None, definition.schema)
+        relation = Relation(definition.name, _table(engine, definition), None, definition.schema)
         _add(engine, relation, version)
         versions.persist(version, {relation.name})
+
+
+def _table(engine: Engine, definition: TableDefinition) -> Table:
+    """A table without rows; Spark tells what strings with a collation are compared by."""
+    columns = definition.collated
+    if not columns:
+        return Table(definition)
+    analysis = SparkAnalysis(engine.spark)
+    keys = [collation_key(column(f.name), f.type) for f in columns]
+    types = [key_type(f.type) for f in columns]
+
+    def compared_by(rows: pa.Table) -> list[pa.Array]:
+        return analysis.evaluate(keys, types, columns, rows.select([f.name for f in columns]))
+
+    return Table(definition, compared_by)
 
 
 def create_source(engine: Engine, definition: SourceDefinition, or_replace: bool = False) -> str:
@@ -427,7 +443,7 @@ def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:
     definition = read_definition(item)
     refusal: IncrementalError | None = None
     if isinstance(definition, TableDefinition):
-        relation = Relation(definition.name, Table(definition), None, definition.schema)
+        relation = Relation(definition.name, _table(engine, definition), None, definition.schema)
     elif isinstance(definition, SourceDefinition):
         relation = Relation(definition.name, Source(definition), None, definition.schema)
     else:

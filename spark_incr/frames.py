@@ -1,11 +1,13 @@
 """Rows on their way to Spark and back: Arrow tables as frames, and what frames compute as Arrow.
 
 Spark's own ways between the two fail at a VARIANT that is NULL; the tables that hold one take theirs.
-They do not know intervals of years and months either: those go as their months, and Spark casts.
+They do not know intervals of years and months either: those go as their months, those of all units
+as texts, and Spark casts. Structs that have two fields of one name go under other names.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -13,17 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyspark.sql.types as T
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkValueError
 from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import is_variant
 
-from spark_incr.errors import error
+from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.types import (
     Field,
     Schema,
     arrow_type,
     holds,
-    is_comparable,
+    read_type,
+    told_apart,
     type_text,
     with_parts,
 )
@@ -33,12 +37,21 @@ from spark_incr.runtime.keys import list_offsets
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _SESSION = "spark.sessionWindow"
 _CHAR = re.compile(r"char\((\d+)\)")
+_CARRIED = {T.YearMonthIntervalType: T.IntegerType(), T.CalendarIntervalType: T.StringType()}
 
 
 def type_named(spark: SparkSession, text: str) -> T.DataType:
     """The type that a text says."""
-    parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
-    return T._parse_datatype_json_string(parsed.json())
+    try:
+        parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
+    except Py4JJavaError as failure:
+        raise rejected(failure) from None
+    return read_type(json.loads(parsed.json()))
+
+
+def rejected(failure: Py4JJavaError) -> IncrementalError:
+    """An error of Spark that PySpark passes on as Java has it."""
+    return error("INCR_SPARK_ERROR", what=str(failure.java_exception.getMessage()))
 
 
 def columns_of(frame: DataFrame) -> Schema:
@@ -48,8 +61,17 @@ def columns_of(frame: DataFrame) -> Schema:
     session_window() has made bears a mark.
     """
     return tuple(
-        Field(f.name, _written(f), _SESSION in (f.metadata or {})) for f in frame.schema.fields
+        Field(f.name, _written(f), _SESSION in (f.metadata or {})) for f in _schema(frame).fields
     )
+
+
+def _schema(frame: DataFrame) -> T.StructType:
+    try:
+        return frame.schema
+    except PySparkValueError:
+        read = read_type(json.loads(frame._jdf.schema().json()))
+        assert isinstance(read, T.StructType)
+        return read
 
 
 def _written(field: T.StructField) -> T.DataType:
@@ -84,16 +106,17 @@ def _named_char(schema: T.StructType) -> T.StructType:
 
 def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Rows as a frame."""
-    if not is_comparable(schema):
+    if holds(schema, T.VariantType):
         columns = [_with_parts(single(column)) for column in rows.columns]
         rows = pa.Table.from_arrays(columns, schema=rows.schema)
-    if not holds(schema, T.YearMonthIntervalType):
+    kinds = [f.dataType for f in schema]
+    plain = [_carried(kind) for kind in kinds]
+    if kinds == plain:
         return spark.createDataFrame(rows, schema)
-    plain = T.StructType([T.StructField(f.name, _counted(f.dataType)) for f in schema])
-    counted = spark.createDataFrame(rows, plain)
-    in_months = _cast(counted, [_in_months(f.dataType) for f in schema])
-    typed = _cast(in_months, [f.dataType for f in schema])
-    return named(typed, schema)
+    fields = [T.StructField(f.name, kind) for f, kind in zip(schema, plain, strict=True)]
+    carried = spark.createDataFrame(rows, T.StructType(fields))
+    in_months = _cast(carried, [_in_months(kind) for kind in kinds])
+    return named(_cast(in_months, kinds), schema)
 
 
 def named(frame: DataFrame, schema: T.StructType) -> DataFrame:
@@ -105,16 +128,16 @@ def named(frame: DataFrame, schema: T.StructType) -> DataFrame:
 def _in_months(kind: T.DataType) -> T.DataType:
     """The type with intervals of months alone, from which nothing is lost in a cast to a number."""
     month = T.YearMonthIntervalType.MONTH
-    return _intervals_as(T.YearMonthIntervalType(month, month), kind)
+    months = T.YearMonthIntervalType(month, month)
+    return with_parts(kind, lambda k: months if isinstance(k, T.YearMonthIntervalType) else k)
 
 
-def _counted(kind: T.DataType) -> T.DataType:
-    """The type with the number of months in place of an interval."""
-    return _intervals_as(T.IntegerType(), kind)
+def _carried(kind: T.DataType) -> T.DataType:
+    """The type in which values cross: one that Spark's own ways know, and casts to and from.
 
-
-def _intervals_as(other: T.DataType, kind: T.DataType) -> T.DataType:
-    return with_parts(kind, lambda k: other if isinstance(k, T.YearMonthIntervalType) else k)
+    Structs are cast field by field in their order, whatever the fields are called.
+    """
+    return with_parts(kind, lambda k: _CARRIED.get(type(k), k), told_apart)
 
 
 def _with_parts(array: pa.Array) -> pa.Array:
@@ -144,17 +167,21 @@ def computed(frame: DataFrame) -> pa.Table:
     """
     kinds = [f.dataType for f in frame.schema.fields]
     nullable = [f.dataType for f in frame.schema.toNullable().fields]
-    counted = [_counted(kind) for kind in nullable]
-    if kinds == counted:
+    carried = [_carried(kind) for kind in nullable]
+    if kinds == carried:
         return _collected(frame)
     in_months = _cast(frame, [_in_months(kind) for kind in nullable])
-    return _collected(_cast(in_months, counted)).rename_columns(frame.columns)
+    return _collected(_cast(in_months, carried)).rename_columns(frame.columns)
 
 
 def in_words(frame: DataFrame) -> DataFrame:
-    """The frame as people read it: with texts for the intervals that go as a number of months."""
-    kinds = [_intervals_as(T.StringType(), f.dataType) for f in frame.schema.fields]
-    return _cast(frame, kinds) if holds(frame.schema, T.YearMonthIntervalType) else frame
+    """The frame as people read it: with texts for the intervals that PySpark has no form of."""
+    kinds = [f.dataType for f in frame.schema.fields]
+    read = [
+        with_parts(k, lambda p: T.StringType() if isinstance(p, tuple(_CARRIED)) else p)
+        for k in kinds
+    ]
+    return frame if kinds == read else _cast(frame, read)
 
 
 def _cast(frame: DataFrame, kinds: list[T.DataType]) -> DataFrame:
@@ -170,7 +197,7 @@ def _collected(frame: DataFrame) -> pa.Table:
     """The rows of a frame, or Spark's error; `toArrow` passes some on as Java has them."""
     kinds = [(f.name, arrow_type(f.dataType)) for f in frame.schema.fields]
     try:
-        if is_comparable(frame.schema) or any(kind is None for _, kind in kinds):
+        if not holds(frame.schema, T.VariantType) or any(kind is None for _, kind in kinds):
             return frame.toArrow()
         collect: Any = frame._collect_as_arrow
         return pa.Table.from_batches(collect(empty_list_if_zero_records=False)).cast(

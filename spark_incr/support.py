@@ -178,7 +178,8 @@ def document() -> str:
                         "Group by the session in a subquery, and take its start and end.",
                     ),
                     (
-                        "INTERSECT of strings with a collation, keys that hold such strings inside",
+                        "maps of strings with a collation as keys, and some correlated subqueries over such"
+                        " strings",
                         "Compare by lower(), or by the strings without their collation.",
                     ),
                     (

@@ -400,7 +400,12 @@ class _Run:
 def _nullable(frame: DataFrame) -> DataFrame:
     """The frame with NULL allowed at any depth: else PySpark cannot read a struct that is NULL."""
     schema = frame.schema.toNullable()
-    return frame if schema == frame.schema else frame.to(schema)
+    if schema == frame.schema:
+        return frame
+    # By position: structs may have two fields of one name.
+    numbered = frame.toDF(*map(str, range(len(schema))))
+    pairs = zip(numbered.columns, schema, strict=True)
+    return numbered.select([numbered[n].cast(f.dataType).alias(f.name) for n, f in pairs])
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from pyspark.sql.types import VariantVal
 import spark_incr
 from spark_incr.errors import IncrementalError
 from spark_incr.serve import snapshots
+from tests.oracle import check, delete, insert
 
 QUERIES = (
     "SELECT * FROM t",
@@ -26,6 +27,7 @@ QUERIES = (
     "SELECT t.id, static.v:q[0]::int AS q, t.v FROM t LEFT JOIN static ON t.id = static.id",
     "SELECT k, max_by(v, id) AS m, schema_of_variant_agg(v) AS g FROM t GROUP BY k",
     "SELECT id, lag(v) OVER (PARTITION BY k ORDER BY id) AS p, v FROM t",
+    "SELECT id, v:['a'] AS x, v:a['b'].c AS y, v:`a`:b[0]::int AS z, v:['b'][0] AS w FROM t",
     "SELECT id, v FROM t ORDER BY id DESC LIMIT 2",
     "SELECT id, v FROM t UNION ALL SELECT id, v FROM static",
     "SELECT id, x.key, x.value FROM t, LATERAL variant_explode(v) AS x",
@@ -95,6 +97,18 @@ def test_variants_survive_a_restart(session: SparkSession, spark: SparkSession) 
         assert bag(again, "SELECT * FROM v") == bag(again, "SELECT id, v FROM t") != before
     finally:
         spark_incr.disable(again)
+
+
+def test_the_texts_tell_apart_what_spark_does_not_compare(spark: SparkSession) -> None:
+    """The SQL texts group by what is compared, and tell variants, maps and intervals by their texts."""
+    queries = (
+        "SELECT k, parse_json(s) AS v, array(parse_json(s)) AS a FROM t",
+        "SELECT k, map(id, s) AS m, struct(map('x', -0.0D) AS y) AS n FROM t",
+        "SELECT make_interval(0, id) AS i, k FROM t",
+    )
+    rows = [(1, "a", "1"), (1, "a", '"1"'), (1, "a", '{"x": 1}'), (1, "a", "1"), (2, "b", None)]
+    batches = (insert("t", *rows), delete("t", rows[0], rows[4]), delete("t", rows[3], rows[1]))
+    check(spark, {"t": "id INT, k STRING, s STRING"}, queries, batches, reference=True)
 
 
 @pytest.mark.parametrize(

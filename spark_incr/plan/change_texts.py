@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.generator import Generator
 
-from spark_incr.plan.types import Field, Schema, is_told_by_text
+from spark_incr.plan.types import Field, Schema, holds, is_ordered, is_told_by_text
 from spark_incr.sql.dialect import DIALECT
 
 WEIGHT = "__incr_w"
@@ -121,18 +121,20 @@ def consolidated(schema: Schema, changes: str, conditions: Sequence[exp.Expr]) -
     """One row per distinct row of a change that meets the conditions, its weights summed.
 
     GROUP BY takes -0.0 for 0.0, and strings for equal by their collation; in a row they are two
-    values, told apart by their texts.
+    values, told apart by their texts. What Spark does not compare is told by its text alone.
     """
-    by_text = [f.name for f in schema if is_told_by_text(f.type)]
+    by_value = [f.name for f in schema if is_ordered(f.type)]
+    by_text = [f for f in schema if is_told_by_text(f.type) or not is_ordered(f.type)]
+    shown = {f.name for f in by_text}
     items = [
-        named(exp.First(this=c), c.name) if c.name in by_text else c
+        named(exp.First(this=c), c.name) if c.name in shown else c
         for c in columns([f.name for f in schema])
     ]
     query = select([*items, parse(f"SUM({WEIGHT}) AS {WEIGHT}")], relation(changes))
     if conditions:
         query = query.where(*conditions)
     if schema:
-        query = query.group_by(*columns([f.name for f in schema]), *texts_of(by_text))
+        query = query.group_by(*columns(by_value), *texts_of(by_text))
     return query
 
 
@@ -142,8 +144,8 @@ def merged_bag(state: str, schema: Schema, delta: exp.Expr, exact: bool = True) 
     An `exact` bag tells such values apart; one that is not takes rows for equal as GROUP BY does.
     """
     names = [f.name for f in schema]
-    by_text = [f.name for f in schema if exact and is_told_by_text(f.type)]
-    matches = [same([name], "s", "d") for name in names]
+    by_text = [f for f in schema if (exact and is_told_by_text(f.type)) or not is_ordered(f.type)]
+    matches = [same([f.name], "s", "d") for f in schema if is_ordered(f.type)]
     for here, there in zip(texts_of(by_text, "s"), texts_of(by_text, "d"), strict=True):
         matches.append(exp.NullSafeEQ(this=here, expression=there))
     weight = parse(f"COALESCE(s.{WEIGHT}, 0) + COALESCE(d.{WEIGHT}, 0)")
@@ -171,6 +173,12 @@ def either(name: str) -> exp.Expr:
     return exp.alias_(exp.Coalesce(this=here, expressions=[there]), name, quoted=True)
 
 
-def texts_of(names: Sequence[str], side: str | None = None) -> list[exp.Expr]:
+def texts_of(fields: Sequence[Field], side: str | None = None) -> list[exp.Expr]:
     """Columns as texts, which tell apart what is equal: -0.0 and 0.0."""
-    return [exp.cast(column, "string") for column in columns(names, side)]
+    pairs = zip(fields, columns([f.name for f in fields], side), strict=True)
+    return [
+        exp.Anonymous(this="TO_JSON", expressions=[c])
+        if holds(f.type, T.MapType, T.VariantType)
+        else exp.cast(c, "string")
+        for f, c in pairs
+    ]

@@ -2,9 +2,10 @@
 
     x = y  and  x < y   as   key(x) = key(y)  and  key(x) < key(y)
 
-Spark can give the key, as bytes. Wherever rows meet by a value (groups, joins, partitions, sort keys)
-the key takes its place; expressions over the strings are Spark's. Of the strings that are one group
-the least one is shown, byte by byte: Spark shows the one that it meets first.
+Spark can give the key, as bytes; that of an array or a struct has the keys of its parts. Wherever rows
+meet by a value (groups, joins, partitions, sort keys) the key takes its place; expressions over the
+strings are Spark's. Of the strings that are one group the least one is shown, byte by byte: Spark
+shows the one that it meets first.
 """
 
 from __future__ import annotations
@@ -17,21 +18,51 @@ from sqlglot import exp
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import Aggregate, Join, Limit, Node, Project, Rederive, Window, column
+from spark_incr.plan.scope import folded
 from spark_incr.plan.stages import AggregateStage
-from spark_incr.plan.types import Field, is_collated
+from spark_incr.plan.types import Field, holds, is_collated, parts, with_parts
 
 COLLATION_KEY = "__INCR_COLLATION_KEY"
+_ELEMENT = "__incr_element"
 _HINT = "Convert it: lower(... COLLATE UTF8_BINARY), for example."
 
 
-def collation_key(value: exp.Expr) -> exp.Expr:
-    """The bytes by which a string with a collation is compared."""
+def collation_key(value: exp.Expr, spark_type: T.DataType, depth: int = 0) -> exp.Expr:
+    """The value with the bytes by which they are compared in the place of its strings."""
+    if not is_collated(spark_type):
+        return value
+    if isinstance(spark_type, T.ArrayType):
+        element = exp.to_identifier(f"{_ELEMENT}{depth}")
+        body = collation_key(element.copy(), spark_type.elementType, depth + 1)
+        each = exp.Lambda(this=body, expressions=[element])
+        return exp.Anonymous(this="transform", expressions=[value, each])
+    if isinstance(spark_type, T.StructType):
+        fields: list[exp.Expr] = []
+        for f in spark_type.fields:
+            name = exp.to_identifier(f.name, quoted=True)
+            part = exp.Dot(this=exp.Paren(this=value.copy()), expression=name)
+            own = collation_key(part, f.dataType, depth)
+            fields += [exp.Literal.string(f.name), own]
+        absent = exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())
+        keys = exp.Anonymous(this="named_struct", expressions=fields)
+        return exp.Case(ifs=[exp.If(this=exp.Not(this=absent), true=keys)])
     return exp.Anonymous(this=COLLATION_KEY, expressions=[value])
 
 
 def has_key(spark_type: T.DataType) -> bool:
-    """Whether values of the type are compared by a key; what holds such strings has none."""
-    return isinstance(spark_type, T.StringType) and is_collated(spark_type)
+    """Whether values of the type are compared by a key: strings, and arrays and structs of them.
+
+    A field of a struct has to have a name of its own, for it is read by its name.
+    """
+    inside = list(parts(spark_type))
+    structs = [part.names for part in inside if isinstance(part, T.StructType)]
+    told = all(len(set(map(folded, names))) == len(names) for names in structs)
+    return is_collated(spark_type) and told and not holds(spark_type, T.MapType)
+
+
+def key_type(spark_type: T.DataType) -> T.DataType:
+    """The type of the key of a value."""
+    return with_parts(spark_type, lambda part: T.BinaryType() if is_collated(part) else part)
 
 
 def with_keys(node: Node, names: Iterable[str], context: Context) -> tuple[Node, dict[str, str]]:
@@ -41,8 +72,9 @@ def with_keys(node: Node, names: Iterable[str], context: Context) -> tuple[Node,
     }
     if not keys:
         return node, {}
-    added = tuple(Field(key, T.BinaryType()) for key in keys.values())
-    values = (*(column(n) for n in node.names), *(collation_key(column(n)) for n in keys))
+    added = tuple(Field(key, key_type(node.type_of(n))) for n, key in keys.items())
+    own = (collation_key(column(n), node.type_of(n)) for n in keys)
+    values = (*(column(n) for n in node.names), *own)
     return Project((*node.schema, *added), node, values), keys
 
 
@@ -53,7 +85,7 @@ def in_collation(value: exp.Expr, target: T.StringType) -> exp.Expr:
 
 
 def check_keys(plan: Iterable[Node]) -> None:
-    """Refuse keys that are compared in a way that only Spark knows: what holds strings with a
+    """Refuse keys that are compared in a way that only Spark knows: maps of strings with a
     collation."""
     for node in plan:
         for name, kind in _keys(node):

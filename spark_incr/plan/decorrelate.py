@@ -21,10 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import pyspark.sql.types as T
 from sqlglot import exp, parse_one
 
 from spark_incr.errors import error
 from spark_incr.plan.aggregates import AFFECTED
+from spark_incr.plan.collations import in_collation
 from spark_incr.plan.context import Context
 from spark_incr.plan.joins import equality, keyed_join, only
 from spark_incr.plan.limited_equalities import refuse_limited_equalities
@@ -49,7 +51,7 @@ from spark_incr.plan.nodes import (
     substitute,
     walk,
 )
-from spark_incr.plan.types import Field, type_text
+from spark_incr.plan.types import Field, is_collated, type_sql
 from spark_incr.sql.dialect import print_sql, quoted
 
 Defaults = dict[str, exp.Expr]
@@ -218,41 +220,63 @@ def _pull_join(node: Join, context: Context) -> Pulled | None:
     return Pulled(joined, (*left.conditions, *right.conditions))
 
 
-def outer_values(node: Node, names: list[str], context: Context) -> tuple[Node, dict[str, str]]:
-    """D: the distinct values of some columns of the outer query, under names of their own."""
-    renamed = {name: context.names.fresh(name) for name in names}
-    schema = tuple(Field(renamed[name], node.type_of(name)) for name in names)
-    values = Project(schema, node, tuple(column(name) for name in names))
-    return Aggregate(schema, values, tuple(f.name for f in schema), ()), renamed
+@dataclass(frozen=True)
+class Outer:
+    """D, the distinct values of some columns of the outer query, under names of their own.
+
+    `read` are those columns in terms of D, and `pairs` join the outer query with D. Strings with a
+    collation are without it in D: what it takes for equal, the subquery may tell apart.
+    """
+
+    values: Node
+    read: dict[str, exp.Expr]
+    pairs: list[tuple[exp.Expr, exp.Expr, bool]]
 
 
-def push_down(values: Node, renamed: dict[str, str], node: Node, context: Context) -> Node:
+def outer_values(node: Node, names: list[str], context: Context) -> Outer:
+    schema: list[Field] = []
+    read: dict[str, exp.Expr] = {}
+    pairs: list[tuple[exp.Expr, exp.Expr, bool]] = []
+    for name in names:
+        kind, there = node.type_of(name), column(context.names.fresh(name))
+        here: exp.Expr = column(name)
+        read[name] = there
+        if isinstance(kind, T.StringType) and is_collated(kind):
+            here, read[name] = in_collation(here, T.StringType()), in_collation(there, kind)
+            kind = T.StringType()
+        schema.append(Field(there.name, kind))
+        pairs.append((here, there, True))
+    fields = tuple(schema)
+    values = Project(fields, node, tuple(here for here, _, _ in pairs))
+    return Outer(Aggregate(fields, values, tuple(f.name for f in fields), ()), read, pairs)
+
+
+def push_down(values: Node, outer: dict[str, exp.Expr], node: Node, context: Context) -> Node:
     """D ⋈ Q: the plan's rows for each row of D, with the columns of D first."""
-    if not free_columns(node) & renamed.keys():
+    if not free_columns(node) & outer.keys():
         return Join(values.schema + node.schema, values, node, ())
-    outer = {name: column(fresh) for name, fresh in renamed.items()}
 
     def own(expression: exp.Expr) -> exp.Expr:
         return substitute(expression, dict(outer))
 
     if isinstance(node, Filter):
-        below = push_down(values, renamed, node.input, context)
+        below = push_down(values, outer, node.input, context)
         return Filter(below.schema, below, own(node.condition))
     if isinstance(node, Project):
-        below = push_down(values, renamed, node.input, context)
+        below = push_down(values, outer, node.input, context)
         columns = tuple(column(n) for n in values.names)
         expressions = (*columns, *(own(e) for e in node.expressions))
         return Project(values.schema + node.schema, below, expressions)
     if isinstance(node, Aggregate):
-        return _push_aggregate(values, renamed, node, context)
+        return _push_aggregate(values, outer, node, context)
     if isinstance(node, Repeat):
-        below = push_down(values, renamed, node.input, context)
+        below = push_down(values, outer, node.input, context)
         return Repeat(values.schema + node.schema, below, node.times)
     if isinstance(node, AtMostOne):
-        below = push_down(values, renamed, node.input, context)
+        below = push_down(values, outer, node.input, context)
         return AtMostOne(values.schema + node.schema, below, node.count)
     if isinstance(node, Generate):
-        below = push_down(values, renamed, node.input, context)
+        below = push_down(values, outer, node.input, context)
         return replace(
             node,
             schema=values.schema + node.schema,
@@ -260,23 +284,23 @@ def push_down(values: Node, renamed: dict[str, str], node: Node, context: Contex
             generator=own(node.generator),
         )
     if isinstance(node, Limit):
-        types = {name: values.type_of(fresh) for name, fresh in renamed.items()}
-        refuse_limited_equalities(node, types)
-        below = push_down(values, renamed, node.input, context)
+        types = context.analyzer.types(values.schema, list(outer.values()))
+        refuse_limited_equalities(node, dict(zip(outer, types, strict=True)))
+        below = push_down(values, outer, node.input, context)
         keys = (*values.names, *node.keys)
         return replace(node, schema=values.schema + node.schema, input=below, keys=keys)
     if isinstance(node, Window):
-        below = push_down(values, renamed, node.input, context)
+        below = push_down(values, outer, node.input, context)
         return _push_window(values, node, below, own)
     if isinstance(node, UnionAll):
         inputs = []
         for relation in node.relations:
-            pushed = push_down(values, renamed, relation, context)
+            pushed = push_down(values, outer, relation, context)
             fresh = tuple(Field(context.names.fresh(f.name), f.type) for f in pushed.schema)
             inputs.append(Project(fresh, pushed, tuple(column(n) for n in pushed.names)))
         return UnionAll(values.schema + node.schema, tuple(inputs))
     if isinstance(node, Join):
-        return _push_join(values, renamed, node, context)
+        return _push_join(values, outer, node, context)
     raise error("INCR_UNSUPPORTED", what=f"correlation through {type(node).__name__}")
 
 
@@ -294,9 +318,9 @@ def _push_window(
 
 
 def _push_aggregate(
-    values: Node, renamed: dict[str, str], node: Aggregate, context: Context
+    values: Node, outer: dict[str, exp.Expr], node: Aggregate, context: Context
 ) -> Node:
-    below = push_down(values, renamed, node.input, context)
+    below = push_down(values, outer, node.input, context)
     grouped = Aggregate(values.schema + node.schema, below, (*values.names, *node.keys), node.calls)
     if not node.scalar:
         return grouped
@@ -322,7 +346,7 @@ def _with_nothing(values: Node, node: Aggregate, grouped: Aggregate, context: Co
     """γd(D ⋈ R) ⊎ (D ▷ γd(D ⋈ R)) × γ(∅): what functions give for nothing, Spark says once."""
     calls = ", ".join(print_sql(c.expression) for c in node.calls if c.expression is not None)
     nulls = ", ".join(
-        f"CAST(NULL AS {type_text(f.type)}) AS {quoted(f.name)}" for f in node.input.schema
+        f"CAST(NULL AS {type_sql(f.type)}) AS {quoted(f.name)}" for f in node.input.schema
     )
     fresh = {f.name: Field(context.names.fresh(f.name), f.type) for f in grouped.schema}
     nothing = Constant(
@@ -345,25 +369,24 @@ def _with_nothing(values: Node, node: Aggregate, grouped: Aggregate, context: Co
     return Project(schema, both, tuple(column(f.name) for f in union))
 
 
-def _push_join(values: Node, renamed: dict[str, str], node: Join, context: Context) -> Node:
+def _push_join(values: Node, outer: dict[str, exp.Expr], node: Join, context: Context) -> Node:
     if node.where is not None:
-        outer = {name: column(fresh) for name, fresh in renamed.items()}
         node = replace(node, where=substitute(node.where, dict(outer)))
-    left_free = bool(free_columns(node.left) & renamed.keys())
-    right_free = bool(free_columns(node.right) & renamed.keys())
+    left_free = bool(free_columns(node.left) & outer.keys())
+    right_free = bool(free_columns(node.right) & outer.keys())
     if not right_free:
-        left = push_down(values, renamed, node.left, context)
+        left = push_down(values, outer, node.left, context)
         schema = left.schema if node.kind.left_only else left.schema + node.right.schema
         return replace(node, schema=schema, left=left)
     if not left_free and node.kind is JoinKind.INNER:
-        right = push_down(values, renamed, node.right, context)
+        right = push_down(values, outer, node.right, context)
         joined = replace(node, schema=node.left.schema + right.schema, right=right)
         return only(joined, (*values.names, *node.names))
     if node.kind is JoinKind.FULL:
         raise error("INCR_UNSUPPORTED", what="correlation through a full join")
-    left = push_down(values, renamed, node.left, context)
+    left = push_down(values, outer, node.left, context)
     again = {f.name: Field(context.names.fresh(f.name), f.type) for f in values.schema}
-    pushed = push_down(values, renamed, node.right, context)
+    pushed = push_down(values, outer, node.right, context)
     schema = (*again.values(), *node.right.schema)
     right = Project(schema, pushed, tuple(column(n) for n in pushed.names))
     pairs = [

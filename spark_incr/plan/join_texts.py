@@ -31,7 +31,7 @@ from spark_incr.plan.change_texts import (
     texts_of,
 )
 from spark_incr.plan.nodes import Join, JoinKind, Node
-from spark_incr.plan.types import Schema, is_told_by_text, type_text
+from spark_incr.plan.types import Field, Schema, is_told_by_text, type_text
 
 
 def join_texts(node: Join, name: str, left: str, right: str) -> StageTexts:
@@ -114,11 +114,14 @@ class _Side:
             for place, key in enumerate(self.keys)
             if self.exact and is_told_by_text(self.node.type_of(key))
         ]
-        mine = texts_of([self.keys[place] for place in floats], own)
-        theirs = texts_of([other.keys[place] for place in floats], others)
+        mine = texts_of([self._key(place) for place in floats], own)
+        theirs = texts_of([other._key(place) for place in floats], others)
         for a, b in zip(mine, theirs, strict=True):
             equal.append(exp.NullSafeEQ(this=a, expression=b))
         return all_of(equal)
+
+    def _key(self, place: int) -> Field:
+        return Field(self.keys[place], self.node.type_of(self.keys[place]))
 
     def batch_keys(self, left: _Side) -> exp.Select:
         """The keys of this side in the batch, under the names of the left side."""

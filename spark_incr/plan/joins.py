@@ -26,7 +26,7 @@ from spark_incr.plan.nodes import (
     conjuncts,
 )
 from spark_incr.plan.totality import is_total
-from spark_incr.plan.types import Field, as_string, is_collated, type_text
+from spark_incr.plan.types import Field, as_string, is_collated, type_sql
 from spark_incr.sql.dialect import print_sql
 
 
@@ -129,7 +129,7 @@ def cast_to(expression: exp.Expr, source: T.DataType, target: T.DataType) -> exp
         return in_collation(cast_to(expression, source, text), target)
     if is_collated(target):
         raise uncompared(print_sql(expression), source)
-    return exp.Cast(this=expression, to=exp.DataType.build(type_text(target), dialect="spark"))
+    return exp.Cast(this=expression, to=exp.DataType.build(type_sql(target), dialect="spark"))
 
 
 def _with_key(

@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from spark_incr.plan.bags import compare_bags
 from spark_incr.plan.environment import Built, Environment
-from spark_incr.plan.joins import cast_to
-from spark_incr.plan.nodes import Aggregate, Node, Project, UnionAll, column
+from spark_incr.plan.joins import cast_to, keyed_join, only
+from spark_incr.plan.nodes import Aggregate, JoinKind, Node, Project, UnionAll, column
 from spark_incr.plan.ordering import limited_result
 from spark_incr.plan.sessions import in_sessions, refuse_sessions
-from spark_incr.plan.syntax import refuse_clauses, unsupported, words
-from spark_incr.plan.types import Field, is_collated
+from spark_incr.plan.syntax import refuse_clauses, words
+from spark_incr.plan.types import Field, Schema, is_collated
 
 _CLAUSES = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
 
@@ -31,9 +31,6 @@ def build_set_operation(operation: exp.SetOperation, env: Environment) -> Built:
         Field(env.names.fresh(name), t) for name, t in zip(left.names, types, strict=True)
     )
     sides = _of_types(left.node, types, env), _of_types(right.node, types, env)
-    if isinstance(operation, exp.Intersect) and any(map(is_collated, types)):
-        hint = "Write it with EXISTS, which says whose strings are shown."
-        raise unsupported(operation, "INTERSECT of strings with a collation", hint)
     distinct = bool(operation.args.get("distinct"))
     if isinstance(operation, exp.Union):
         node: Node = UnionAll(schema, sides)
@@ -43,8 +40,22 @@ def build_set_operation(operation: exp.SetOperation, env: Environment) -> Built:
     else:
         refuse_sessions(left.node, left.node.names, operation, words(operation))
         intersect = isinstance(operation, exp.Intersect)
-        node = compare_bags(sides, schema, intersect, distinct, env.context)
+        if intersect and distinct and any(map(is_collated, types)):
+            node = _found(sides, schema, env)
+        else:
+            node = compare_bags(sides, schema, intersect, distinct, env.context)
     return limited_result(operation, Built(node, left.names), env)
+
+
+def _found(sides: tuple[Node, Node], schema: Schema, env: Environment) -> Node:
+    """INTERSECT of rows that may be equal and differ: those of the left are shown."""
+    here, there = sides
+    pairs: list[tuple[exp.Expr, exp.Expr, bool]] = [
+        (column(a), column(b), True) for a, b in zip(here.names, there.names, strict=True)
+    ]
+    found = only(keyed_join(here, there, pairs, JoinKind.SEMI, env.context), here.names)
+    renamed = Project(schema, found, tuple(column(name) for name in here.names))
+    return Aggregate(schema, renamed, tuple(f.name for f in schema), ())
 
 
 def _of_types(node: Node, types: Sequence[T.DataType], env: Environment) -> Node:

@@ -231,11 +231,11 @@ def _pushed(
     if not names:
         return inner, []
     for name in names:
-        if is_collated(node.type_of(name)):
-            raise uncompared(name, node.type_of(name))
-    values, renamed = outer_values(node, names, context)
-    pushed = push_down(values, renamed, inner, context)
-    return pushed, [(column(n), column(renamed[n]), True) for n in names]
+        kind = node.type_of(name)
+        if is_collated(kind) and not isinstance(kind, T.StringType):
+            raise uncompared(name, kind)
+    outer = outer_values(node, names, context)
+    return push_down(outer.values, outer.read, inner, context), outer.pairs
 
 
 def _where(node: Node, conditions: Sequence[exp.Expr]) -> Node:

@@ -22,6 +22,7 @@ from spark_incr.plan.limited_equalities import refuse_limited_equalities
 from spark_incr.plan.nodes import Node, column, columns_in
 from spark_incr.plan.scope import Scope, Visible, spelled
 from spark_incr.plan.syntax import expression_of
+from spark_incr.plan.types import read_type
 from spark_incr.sql.dialect import parse_query
 
 
@@ -84,7 +85,7 @@ def _parameters(fields: str) -> list[_Parameter]:
     return [
         _Parameter(
             field["name"],
-            T._parse_datatype_json_value(field["type"]),
+            read_type(field["type"]),
             field["metadata"].get("default"),
         )
         for field in json.loads(fields)["fields"]

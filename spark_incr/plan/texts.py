@@ -63,7 +63,7 @@ from spark_incr.plan.nodes import (
 )
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.plan.windows import rederived_window
-from spark_incr.sql.dialect import DIALECT, parse_query
+from spark_incr.sql.dialect import DIALECT, SparkText, parse_query
 from spark_incr.sql.names import quote
 
 OUTPUT = "output"
@@ -105,6 +105,9 @@ def stage_texts(plan: Node) -> str:
 
 
 class _Generator(SparkGenerator):
+    SUPPORTS_TEMPORAL_PRECISION = True
+    TYPE_MAPPING = SparkText.Generator.TYPE_MAPPING
+
     def nullsafeeq_sql(self, expression: exp.NullSafeEQ) -> str:
         return self.binary(expression, "<=>")
 

@@ -2,20 +2,57 @@
 
 The plan speaks `pyspark.sql.types`; these classes need no JVM. Each type has one Arrow form:
 timestamps are microseconds, with UTC where Spark's type has a time zone and without otherwise;
-intervals of days are microseconds, those of years and months are months. Several types may have one
+times of a day are nanoseconds; intervals of days are microseconds, those of years and months are
+months, and those of all units are the text that Spark writes of them. Several types may have one
 form: what a value means is told by its column's Spark type alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as T
+from pyspark.errors import PySparkException
 
 from spark_incr.errors import IncrementalError, error
+from spark_incr.sql.names import quote
+
+
+class UnreadType(T.DataType):
+    """A type of Spark that PySpark cannot read: it has a name, and its values cannot be kept."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def simpleString(self) -> str:  # noqa: N802, PySpark's name
+        return self.name
+
+    def jsonValue(self) -> str:  # noqa: N802, PySpark's name
+        return self.name
+
+
+def read_type(value: Any) -> T.DataType:
+    """The type that Spark's JSON says."""
+    try:
+        return T._parse_datatype_json_value(value)
+    except PySparkException:
+        pass
+    if isinstance(value, str):
+        return UnreadType(value)
+    if value["type"] == "array":
+        return T.ArrayType(read_type(value["elementType"]), value["containsNull"])
+    if value["type"] == "map":
+        key, item = read_type(value["keyType"]), read_type(value["valueType"])
+        return T.MapType(key, item, value["valueContainsNull"])
+    fields = [
+        T.StructField(f["name"], read_type(f["type"]), f["nullable"], f.get("metadata"))
+        for f in value["fields"]
+    ]
+    return T.StructType(fields)
 
 
 @dataclass(frozen=True)
@@ -43,6 +80,8 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
     T.TimestampNTZType: pa.timestamp("us"),
     T.DayTimeIntervalType: pa.duration("us"),
     T.YearMonthIntervalType: pa.int32(),
+    # Spark writes two intervals alike if and only if all their parts are equal, and reads them back.
+    T.CalendarIntervalType: pa.string(),
     T.NullType: pa.null(),
     # As Spark's own Arrow has it: the mark on its metadata tells it from a struct.
     T.VariantType: pa.struct(
@@ -56,6 +95,8 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
 _INSTEAD: dict[type[T.DataType], str] = {
     T.CharType: "Use STRING inside of other types and in sources.",
     T.VarcharType: "Use STRING inside of other types and in sources.",
+    T.CalendarIntervalType: "Use INTERVAL YEAR TO MONTH or INTERVAL DAY TO SECOND.",
+    UnreadType: "Cast it to a type that can be kept: CAST(... AS TIMESTAMP), for example.",
 }
 """What to do where a type cannot be kept."""
 
@@ -72,6 +113,8 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
     """
     if isinstance(spark_type, (T.StringType, T.CharType)):
         return pa.string()
+    if isinstance(spark_type, T.TimeType):
+        return pa.time64("ns")
     if isinstance(spark_type, T.DecimalType):
         return pa.decimal128(spark_type.precision, spark_type.scale)
     if isinstance(spark_type, T.ArrayType):
@@ -79,16 +122,34 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
         return None if element is None else pa.list_(pa.field("element", element))
     if isinstance(spark_type, T.MapType):
         key, value = _inside(spark_type.keyType), _inside(spark_type.valueType)
-        # Arrow has no keys that are NULL, which is all that those of `map()` could be.
-        void = isinstance(spark_type.keyType, T.NullType)
-        return None if key is None or value is None or void else pa.map_(key, value)
+        # Arrow has no keys that are NULL, which is all that those of `map()` could be; and Spark does
+        # not turn keys from texts into intervals.
+        lost = holds(spark_type.keyType, T.NullType, T.CalendarIntervalType)
+        return None if key is None or value is None or lost else pa.map_(key, value)
     if isinstance(spark_type, T.StructType):
-        inner = [(f.name, _inside(f.dataType)) for f in spark_type.fields]
-        # Neither Arrow's conversions nor a look-up by name can tell fields of one name apart.
-        if any(t is None for _, t in inner) or len({name for name, _ in inner}) < len(inner):
+        inner = [_inside(f.dataType) for f in spark_type.fields]
+        if any(t is None for t in inner):
             return None
-        return pa.struct([pa.field(name, t) for name, t in inner if t is not None])
+        return pa.struct(list(zip(told_apart(spark_type.names), inner, strict=True)))
     return _ATOMIC.get(type(spark_type))
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """The names of fields, each of which is another: Arrow cannot tell fields of one name apart.
+
+    >>> told_apart(["a", "a", "b", "a", "a_2"])
+    ['a', 'a_3', 'b', 'a_4', 'a_2']
+    """
+    if len(set(names)) == len(names):
+        return list(names)
+    result: list[str] = []
+    for name in names:
+        other, number = name, 1
+        while other in result or (number > 1 and other in names):
+            number += 1
+            other = f"{name}_{number}"
+        result.append(other)
+    return result
 
 
 def _inside(spark_type: T.DataType) -> pa.DataType | None:
@@ -98,9 +159,15 @@ def _inside(spark_type: T.DataType) -> pa.DataType | None:
 
 def unkept(field: Field) -> IncrementalError:
     """The error about a column whose type cannot be kept."""
-    hints = [_INSTEAD.get(type(part)) for part in parts(field.type) if _inside(part) is None]
+    lost = [part for part in parts(field.type) if _inside(part) is None or not is_storable(part)]
+    hints = [_INSTEAD.get(type(part)) for part in lost]
     hint = next((hint for hint in hints if hint), None)
     return error("INCR_TYPE_UNSUPPORTED", type=type_text(field.type), name=field.name, hint=hint)
+
+
+def is_storable(spark_type: T.DataType) -> bool:
+    """Whether a table may have a column of the type; Spark has none with intervals of all units."""
+    return arrow_type(spark_type) is not None and not holds(spark_type, T.CalendarIntervalType)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
@@ -110,6 +177,18 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 def type_text(spark_type: T.DataType) -> str:
     """The type as Spark SQL writes it."""
+    return spark_type.simpleString()
+
+
+def type_sql(spark_type: T.DataType) -> str:
+    """A type as SQL; unlike `type_text`, which is for people, names of fields are quoted."""
+    if isinstance(spark_type, T.ArrayType):
+        return f"ARRAY<{type_sql(spark_type.elementType)}>"
+    if isinstance(spark_type, T.MapType):
+        return f"MAP<{type_sql(spark_type.keyType)}, {type_sql(spark_type.valueType)}>"
+    if isinstance(spark_type, T.StructType):
+        fields = (f"{quote(f.name)}: {type_sql(f.dataType)}" for f in spark_type.fields)
+        return f"STRUCT<{', '.join(fields)}>"
     return spark_type.simpleString()
 
 
@@ -127,19 +206,24 @@ def parts(spark_type: T.DataType) -> Iterator[T.DataType]:
         yield from parts(each)
 
 
-def with_parts(spark_type: T.DataType, change: Callable[[T.DataType], T.DataType]) -> T.DataType:
-    """The type in which every part that holds no others is changed."""
+def with_parts(
+    spark_type: T.DataType,
+    change: Callable[[T.DataType], T.DataType],
+    rename: Callable[[Sequence[str]], Sequence[str]] = lambda names: names,
+) -> T.DataType:
+    """The type in which every part that holds no others is changed, and the fields have new names."""
     if isinstance(spark_type, T.ArrayType):
-        element = with_parts(spark_type.elementType, change)
+        element = with_parts(spark_type.elementType, change, rename)
         return T.ArrayType(element, spark_type.containsNull)
     if isinstance(spark_type, T.MapType):
-        key, value = (with_parts(t, change) for t in (spark_type.keyType, spark_type.valueType))
+        key = with_parts(spark_type.keyType, change, rename)
+        value = with_parts(spark_type.valueType, change, rename)
         return T.MapType(key, value, spark_type.valueContainsNull)
     if isinstance(spark_type, T.StructType):
         return T.StructType(
             [
-                T.StructField(f.name, with_parts(f.dataType, change), f.nullable, f.metadata)
-                for f in spark_type.fields
+                T.StructField(name, with_parts(f.dataType, change, rename), f.nullable, f.metadata)
+                for name, f in zip(rename(spark_type.names), spark_type.fields, strict=True)
             ]
         )
     return change(spark_type)
@@ -162,8 +246,13 @@ def has_several_forms(spark_type: T.DataType) -> bool:
 
 
 def is_comparable(spark_type: T.DataType) -> bool:
-    """Whether Spark compares values of the type, so that they can be keys: all but VARIANT."""
-    return not holds(spark_type, T.VariantType)
+    """Whether Spark compares values of the type: all but VARIANT and intervals of all units."""
+    return not holds(spark_type, T.VariantType, T.CalendarIntervalType)
+
+
+def is_ordered(spark_type: T.DataType) -> bool:
+    """Whether Spark sorts values of the type."""
+    return is_comparable(spark_type) and not holds(spark_type, T.MapType)
 
 
 def is_collated(spark_type: T.DataType) -> bool:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyspark.sql.types as T
 from sqlglot import exp
 
-from spark_incr.plan.collations import collation_key, has_key
+from spark_incr.plan.collations import collation_key, has_key, key_type
 from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import RELATION, Node, Project, Rederive, Window, column
 from spark_incr.plan.syntax import WRAPPERS
-from spark_incr.plan.types import Field
+from spark_incr.plan.types import Field, is_ordered
 
 _BY_PLACE = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead)
 
@@ -75,7 +74,7 @@ def _with_columns(
     """The node with each expression as a column."""
     types = context.analyzer.types(node.schema, list(expressions))
     keyed = [
-        (collation_key(e), T.BinaryType()) if has_key(t) else (e, t)
+        (collation_key(e, t), key_type(t)) if has_key(t) else (e, t)
         for e, t in zip(expressions, types, strict=True)
     ]
     added: list[tuple[Field, exp.Expr]] = []
@@ -106,7 +105,7 @@ def _completed(window: exp.Window, node: Node) -> exp.Window:
     ties = [
         exp.Ordered(this=column(f.name), desc=False, nulls_first=True)
         for f in node.schema
-        if not isinstance(f.type, T.MapType)
+        if is_ordered(f.type)
     ]
     window.set("order", exp.Order(expressions=[*order.expressions, *ties]))
     return window

@@ -75,7 +75,7 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
         return pa.list_(kind.value_field.with_type(_as_numbers(kind.value_type)))
     if pa.types.is_date32(kind):
         return pa.int32()
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time(kind):
         return pa.int64()
     return kind
 

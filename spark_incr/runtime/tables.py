@@ -6,19 +6,20 @@ with a primary key, at most one row per key is left after the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark.sql.types as T
 
 from spark_incr.errors import error
+from spark_incr.plan.collations import has_key, key_type
 from spark_incr.plan.types import (
     Field,
     Schema,
     arrow_schema,
-    char_length,
     is_collated,
     is_comparable,
     type_text,
@@ -33,6 +34,7 @@ from spark_incr.runtime.bag import (
     find_departing,
 )
 from spark_incr.runtime.changes import (
+    WEIGHT,
     add,
     deleted,
     empty,
@@ -40,11 +42,13 @@ from spark_incr.runtime.changes import (
     rows_of,
     weights,
 )
-from spark_incr.runtime.columns import arrays, single, taken
+from spark_incr.runtime.columns import arrays, from_values, single, taken, validity, values
 from spark_incr.runtime.contents import Output
 from spark_incr.runtime.keys import group_rows
 
 _SHOWN = 5
+_KEY_OF = "__incr_key_{}"
+_NANOSECOND_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,24 @@ class TableDefinition:
     """The columns by which joins look rows up, where there is no primary key."""
 
     @property
+    def collated(self) -> tuple[Field, ...]:
+        """The columns of the primary key that are compared by their collations."""
+        return tuple(f for f in self.schema if f.name in self.primary_key and is_collated(f.type))
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that are equal, byte by byte, in rows of one primary key."""
+        collated = {f.name for f in self.collated}
+        return tuple(_KEY_OF.format(n) if n in collated else n for n in self.primary_key)
+
+    @property
     def lineage(self) -> tuple[str, ...]:
         """The columns by which rows are looked up."""
-        return self.primary_key or self.arranged_by or tuple(f.name for f in self.schema)
+        return self.key or self.arranged_by or tuple(f.name for f in self.schema)
+
+
+Keys = Callable[[pa.Table], list[pa.Array]]
+"""What the collated columns of a primary key are compared by, for some rows."""
 
 
 def require_keys(columns: Iterable[Field]) -> None:
@@ -72,45 +91,67 @@ def require_keys(columns: Iterable[Field]) -> None:
     for field_ in columns:
         if not is_comparable(field_.type):
             raise error("INCR_KEY_TYPE", name=field_.name, type=type_text(field_.type))
-        if is_collated(field_.type):
-            detail = "Keys are compared byte by byte, and such strings are not."
+        if is_collated(field_.type) and not has_key(field_.type):
+            detail = "It holds strings with a collation in a way that only Spark compares."
             kind = type_text(field_.type)
             raise error("INCR_KEY_TYPE", name=field_.name, type=kind, detail=detail)
 
 
 class Table:
-    """A table and its rows, looked up by primary key if there is one."""
+    """A table and its rows, looked up by primary key if there is one.
 
-    def __init__(self, definition: TableDefinition) -> None:
+    Strings with a collation are kept beside what they are compared by, which `keys` tells.
+    """
+
+    def __init__(self, definition: TableDefinition, keys: Keys | None = None) -> None:
         self.definition = definition
+        self._keys = keys
         self.schema = arrow_schema(definition.schema)
-        lengths = {f.name: char_length(f.type) for f in definition.schema}
-        self._char = {name: length for name, length in lengths.items() if length is not None}
-        self.rows = Arrangement(bag_layout(self.schema, definition.lineage))
+        fitting = {f.name: _fitting(f.type) for f in definition.schema}
+        self._fitting = {name: fit for name, fit in fitting.items() if fit is not None}
+        hidden = tuple(Field(_KEY_OF.format(f.name), key_type(f.type)) for f in definition.collated)
+        self._hidden = arrow_schema(hidden)
+        stored = pa.schema([*self.schema, *self._hidden])
+        self.rows = Arrangement(bag_layout(stored, definition.lineage))
 
     @property
     def output(self) -> Output:
-        return Output.of_bag(self.rows)
+        if not len(self._hidden):
+            return Output.of_bag(self.rows)
+        return Output(self.rows, (*self.schema.names, WEIGHT), lambda rows: rows)
+
+    def _with_keys(self, rows: pa.Table) -> pa.Table:
+        """The rows as they are stored."""
+        if not len(self._hidden):
+            return rows
+        assert self._keys is not None
+        for field_, values_ in zip(self._hidden, self._keys(rows), strict=True):
+            rows = rows.append_column(field_, values_)
+        return rows
+
+    def _seen(self, changes: pa.Table) -> pa.Table:
+        """A change as those who read the table see it."""
+        return changes.drop_columns(self._hidden.names) if len(self._hidden) else changes
 
     def apply(self, insert: pa.Table | None, delete: pa.Table | None) -> pa.Table:
         """Check and apply a batch; returns its change."""
         arriving = None if insert is None else self._fit(insert, "insert")
         leaving = None if delete is None else self._fit_delete(delete)
-        arrives = empty(self.schema)
+        arrives = empty(pa.schema([*self.schema, *self._hidden]))
         if arriving is not None and arriving.num_rows:
             self._check_not_null(arriving)
-            arrives = inserted(self._in_length(arriving))
+            arrives = inserted(self._with_keys(self._in_length(arriving)))
         layout = self.rows.layout
         if leaving is None or not leaving.num_rows:
             self._check_key(arrives)
             add_to_bag(self.rows, arrives)
-            return arrives
-        departure = find_departing(self.rows, arrange(layout, deleted(leaving)))
+            return self._seen(arrives)
+        departure = find_departing(self.rows, arrange(layout, deleted(self._with_keys(leaving))))
         self._check_present(departure)
         changes = add([departure.leaving.rows, arrives])
         self._check_key(changes)
         exchange(self.rows, departure, arrange(layout, arrives))
-        return changes
+        return self._seen(changes)
 
     def _fit(self, rows: pa.Table, what: str) -> pa.Table:
         """The rows in the table's schema; columns are matched by name."""
@@ -122,20 +163,20 @@ class Table:
             problem += [f"there is no column {n}" for n in surplus]
             raise error("INCR_SCHEMA_MISMATCH", table=table, what="; ".join(problem))
         rows = rows.select(self.schema.names)
-        if rows.schema.equals(self.schema) and not self._char:
+        if rows.schema.equals(self.schema) and not self._fitting:
             return rows.combine_chunks()
         return pa.Table.from_arrays(
             [
-                self._padded(self._cast(single(rows.column(f.name)), f, what), f)
+                self._fitted(self._cast(single(rows.column(f.name)), f, what), f)
                 for f in self.schema
             ],
             schema=self.schema,
         )
 
-    def _padded(self, column: pa.Array, field: pa.Field) -> pa.Array:
-        """A column of CHAR with the spaces up to its length; any other as it is."""
-        length = self._char.get(field.name)
-        return column if length is None else pc.utf8_rpad(column, length)
+    def _fitted(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        """A column as its Spark type has it, of which Arrow knows less."""
+        fit = self._fitting.get(field.name)
+        return column if fit is None else fit(column)
 
     def _cast(self, column: pa.Array, field: pa.Field, what: str) -> pa.Array:
         try:
@@ -156,13 +197,15 @@ class Table:
             return self._fit(rows, "delete")
         fields = [self.schema.field(name) for name in key]
         keys = [
-            self._padded(single(rows.column(f.name)).cast(f.type), f)
+            self._fitted(single(rows.column(f.name)).cast(f.type), f)
             if rows.num_rows
             else pa.array([], f.type)
             for f in fields
         ]
+        given = pa.Table.from_arrays(keys, schema=pa.schema(fields))
         snapshot = self.rows.snapshot()
-        located = snapshot.find_lineage(keys, rows.num_rows)
+        sought = arrays(self._with_keys(given), self.definition.key)
+        located = snapshot.find_lineage(sought, rows.num_rows)
         if len(located.probe) < rows.num_rows:
             absent = np.setdiff1d(np.arange(rows.num_rows), located.probe)
             raise self._not_found(rows.select(list(key)).take(absent[:_SHOWN]), len(absent))
@@ -173,7 +216,7 @@ class Table:
         absent = np.flatnonzero(departure.left < 0)
         if len(absent):
             raise self._not_found(
-                rows_of(departure.leaving.rows).take(absent[:_SHOWN]), len(absent)
+                rows_of(self._seen(departure.leaving.rows)).take(absent[:_SHOWN]), len(absent)
             )
 
     def _not_found(self, rows: pa.Table, count: int) -> Exception:
@@ -210,7 +253,7 @@ class Table:
         key = self.definition.primary_key
         if not key or not changes.num_rows:
             return
-        columns = arrays(changes, key)
+        columns = arrays(changes, self.definition.key)
         groups = group_rows(columns, changes.num_rows)
         net = groups.total(weights(changes))
         keys = [taken(c, groups.first) for c in columns]
@@ -218,9 +261,22 @@ class Table:
         net[located.probe] += 1
         twice = np.flatnonzero(net > 1)
         if len(twice):
-            shown = pa.Table.from_arrays([k.take(twice[:_SHOWN]) for k in keys], names=list(key))
+            shown = changes.select(list(key)).take(groups.first[twice[:_SHOWN]])
             more = f" and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
             raise error("INCR_DUPLICATE_KEY", table=self.definition.name, keys=_shown(shown) + more)
+
+
+def _fitting(spark_type: T.DataType) -> Callable[[pa.Array], pa.Array] | None:
+    """CHAR has spaces up to its length, TIME as many digits of a second as it says."""
+    if isinstance(spark_type, T.CharType):
+        length = spark_type.length
+        return lambda column: pc.utf8_rpad(column, length)
+    if isinstance(spark_type, T.TimeType) and spark_type.precision < _NANOSECOND_DIGITS:
+        unit = 10 ** (_NANOSECOND_DIGITS - spark_type.precision)
+        return lambda column: from_values(
+            values(column) // unit * unit, validity(column), column.type
+        )
+    return None
 
 
 def _shown(rows: pa.Table) -> str:

@@ -15,18 +15,28 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as T
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from spark_incr.errors import error, without_plan
-from spark_incr.frames import columns_for, columns_of, computed, in_type, named, offered
+from spark_incr.frames import columns_for, columns_of, computed, in_type, named, offered, rejected
 from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.context import Read, SessionFunction
 from spark_incr.plan.functions import CLOCK
 from spark_incr.plan.generators import generated_columns
 from spark_incr.plan.nodes import RELATION
-from spark_incr.plan.types import Field, Schema, arrow_type, as_string, type_text, unkept
+from spark_incr.plan.types import (
+    Field,
+    Schema,
+    arrow_type,
+    as_string,
+    read_type,
+    type_sql,
+    type_text,
+    unkept,
+)
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
@@ -39,7 +49,7 @@ from spark_incr.serve.settings import (
     settings_of,
     under,
 )
-from spark_incr.serve.spark_plans import items, names_in, unstable_in
+from spark_incr.serve.spark_plans import casts_to_today, items, names_in, unstable_in
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 
@@ -145,7 +155,7 @@ class SparkAnalysis:
         left, right = as_string(left), as_string(right)
         question = f"{type_text(left)} = {type_text(right)}"
         if question not in self.memory:
-            nulls = (f"CAST(NULL AS {type_text(t)})" for t in (left, right))
+            nulls = (f"CAST(NULL AS {type_sql(t)})" for t in (left, right))
             frame = self.spark.range(0).selectExpr(" = ".join(nulls) + " AS c")
             analyzed: Any = frame._jdf.queryExecution().analyzed()
             equality = analyzed.projectList().head().child()
@@ -204,9 +214,7 @@ class SparkAnalysis:
         """The query of a table function has to be read as Spark reads it."""
         inputs = _known(function.inputs)
         assert isinstance(inputs, T.StructType)
-        nulls = [
-            f"CAST(NULL AS {type_text(f.dataType)}) AS {quoted(f.name)}" for f in inputs.fields
-        ]
+        nulls = [f"CAST(NULL AS {type_sql(f.dataType)}) AS {quoted(f.name)}" for f in inputs.fields]
         row = f"(SELECT {', '.join(nulls or ['1'])}) AS {quoted(name)}"
         tree = parse_query(function.body)
         texts = [
@@ -220,12 +228,17 @@ class SparkAnalysis:
 
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
-        frame: Any = self.spark.sql(text)
+        try:
+            frame: Any = self.spark.sql(text)
+        except Py4JJavaError as failure:
+            raise rejected(failure) from None
         if _DAY.search(text):
             moment = _MOMENT.search(frame._jdf.queryExecution().analyzed().toString())
             if moment is not None:
                 what = f"'{moment[1]}' as a time"
                 raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
+        for what in casts_to_today(frame._jdf.queryExecution().analyzed()):
+            raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
         return columns_of(frame)
 
     def check_settings(self, text: str) -> None:
@@ -288,14 +301,17 @@ class SparkAnalysis:
         The analysed plans are compared, with CTEs in place and constants folded: each reading
         numbers its CTEs anew, and a literal may be written as a cast. Recursions are numbered too;
         plans that hold one are compared as text without the numbers, and relation by relation.
+        Constants that hold a map are the same as they are written: Spark does not compare maps.
         """
         try:
             with unlogged():
-                one, two = (self._simplified(self.spark.sql(t)) for t in (text, other))
+                frames = [self.spark.sql(t) for t in (text, other)]
         except PySparkException:
             return False
-        if one.sameResult(two):
-            return True
+        for folded in (False, True):
+            one, two = (self._simplified(frame, folded) for frame in frames)
+            if one.sameResult(two):
+                return True
         texts = [_LOOP.sub(r"\1", plan.canonicalized().toString()) for plan in (one, two)]
         if texts[0] != texts[1] or "UnionLoop" not in texts[0]:
             return False
@@ -305,13 +321,13 @@ class SparkAnalysis:
             for a, b in zip(*leaves, strict=True)
         )
 
-    def _simplified(self, frame: DataFrame) -> Any:
+    def _simplified(self, frame: DataFrame, folded: bool) -> Any:
         jvm: Any = self.spark._jvm
         optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
         plan: Any = self._inline_ctes().apply(frame._jdf.queryExecution().analyzed())
         for package, rule in (
             (jvm.org.apache.spark.sql.catalyst.expressions, "EliminatePipeOperators$"),
-            (optimizer, "ConstantFolding$"),
+            *([(optimizer, "ConstantFolding$")] if folded else []),
             (optimizer, "BooleanSimplification$"),
             (optimizer, "RemoveNoopOperators$"),
             (optimizer, "CollapseProject$"),
@@ -438,4 +454,4 @@ def _from_memory(text: str) -> T.DataType | None:
 
 
 def _known(text: str) -> T.DataType:
-    return T._parse_datatype_json_value(json.loads(text))
+    return read_type(json.loads(text))

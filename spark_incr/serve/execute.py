@@ -16,7 +16,7 @@ from spark_incr.frames import type_named
 from spark_incr.plan.explain import Size, explain_plan
 from spark_incr.plan.picture import plan_picture
 from spark_incr.plan.texts import stage_texts
-from spark_incr.plan.types import Field, arrow_type, char_length, unkept
+from spark_incr.plan.types import Field, char_length, is_storable, unkept
 from spark_incr.relation import Status
 from spark_incr.runtime.dataflow import Dataflow
 from spark_incr.runtime.tables import TableDefinition, require_keys
@@ -160,7 +160,7 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
     for column in statement.columns:
         type_, length = _column_type(spark, column.type_text)
         fields.append(Field(column.name, type_))
-        if arrow_type(type_) is None:
+        if not is_storable(type_):
             raise unkept(fields[-1])
         if length is not None:
             longest[column.name] = length

@@ -77,7 +77,8 @@ def guard_frames(find: Find) -> None:
 def _guarded(plain: Callable[..., Any], call: str, find: Find) -> Callable[..., Any]:
     @functools.wraps(plain)
     def guarded(written: Any, name: str, *values: Any, **named: Any) -> Any:
-        frame = getattr(written, "_df", written)
+        # A frame takes an attribute that it has not for a column, and reads its types.
+        frame = vars(written).get("_df", written)
         relation = find(frame.sparkSession, name)
         if relation is not None:
             raise refusal(relation, call)

@@ -41,7 +41,13 @@ _KEPT = (
     "spark.sql.mapKeyDedupPolicy",
     "spark.sql.timestampType",
 )
-_OTHERS = {*FIXED, RAW_LITERALS, "spark.sql.icu.caseMappings.enabled"}
+_OTHERS = {
+    *FIXED,
+    RAW_LITERALS,
+    "spark.sql.icu.caseMappings.enabled",
+    "spark.sql.timeType.enabled",
+    "spark.sql.timestampNanosTypes.enabled",
+}
 _OLDER_WAYS = "spark.sql.legacy."
 _MOST_SEEN = 64
 _seen: dict[str, dict[str, str]] = {}

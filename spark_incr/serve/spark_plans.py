@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from spark_incr.plan.functions import UNSTABLE
 from spark_incr.sql.names import join_name
 
+# What makes a time of a day: functions, casts, and literals, of which the plan has the value alone.
+_TIME = re.compile(r"_time\(| as time\(|cast\(\d\d:\d\d:\d\d")
+_TO_TIMESTAMP = re.compile(r" as \S*timestamp")
 _ANY_ROW = ("first", "first_value", "last", "last_value", "any_value")
 
 
@@ -51,12 +55,37 @@ def unstable_in(plan: Any) -> Iterator[str]:
         if kind == "AggregateExpression" and expression.sql() not in windowed:
             if expression.aggregateFunction().prettyName() in _ANY_ROW:
                 yield expression.sql()
-        elif name in UNSTABLE or (
-            not expression.deterministic()
-            and all(child.deterministic() for child in items(expression.children()))
-            and ".aggregate." not in expression.getClass().getName()
+        elif (
+            _is_of_today(expression)
+            or name in UNSTABLE
+            or (
+                not expression.deterministic()
+                and all(child.deterministic() for child in items(expression.children()))
+                and ".aggregate." not in expression.getClass().getName()
+            )
         ):
             yield expression.sql()
+
+
+def casts_to_today(plan: Any) -> Iterator[str]:
+    """The casts of a plan that put a time of a day into the day on which they are made."""
+    text = str(plan.toString())
+    if not _TO_TIMESTAMP.search(text):
+        return
+    # To look at every expression is slow.
+    leaves = [node for node in nodes(plan) if node.children().isEmpty()]
+    if _TIME.search(text) or any('"time(' in str(leaf.schema().json()) for leaf in leaves):
+        for expression in expressions(plan):
+            if _is_of_today(expression):
+                yield expression.sql()
+
+
+def _is_of_today(expression: Any) -> bool:
+    if str(expression.getClass().getSimpleName()) != "Cast":
+        return False
+    kinds = (expression.child().dataType(), expression.dataType())
+    source, target = (str(kind.catalogString()) for kind in kinds)
+    return "time(" in source and "timestamp" in target
 
 
 def expressions(plan: Any) -> Iterator[Any]:

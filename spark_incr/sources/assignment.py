@@ -20,6 +20,7 @@ from spark_incr.plan.types import (
     holds,
     is_comparable,
     is_told_by_text,
+    type_sql,
 )
 from spark_incr.sql.names import quote
 
@@ -67,7 +68,7 @@ class _Assignment:
         if source.simpleString() == to.simpleString():
             return value
         if isinstance(source, T.NullType):
-            return f"CAST({value} AS {_type_sql(to)})"
+            return f"CAST({value} AS {type_sql(to)})"
         if isinstance(source, T.ArrayType) and isinstance(to, T.ArrayType):
             return self._each(value, source.elementType, to.elementType, (*path, "element"))
         if isinstance(source, T.MapType) and isinstance(to, T.MapType):
@@ -77,7 +78,7 @@ class _Assignment:
         if isinstance(source, _NUMBERS) and isinstance(to, _NUMBERS):
             return self._number(value, source, to, path)
         if _storable(source, to):
-            return f"CAST({value} AS {_type_sql(to)})"
+            return f"CAST({value} AS {type_sql(to)})"
         what = f"Cannot safely cast {_path(path)} {_label(source)} to {_label(to)}."
         raise mismatch(self.table, "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST", what)
 
@@ -150,7 +151,7 @@ class _Assignment:
         return found
 
     def _number(self, value: str, source: T.DataType, to: T.DataType, path: tuple[str, ...]) -> str:
-        target = _type_sql(to)
+        target = type_sql(to)
         if isinstance(to, FLOATS) or _widens(source, to):
             return f"CAST({value} AS {target})"
         text = f"{_label(source)} does not fit column {_path(path)} of type {_label(to)}"
@@ -175,8 +176,12 @@ def _widens(source: T.DataType, to: T.DataType) -> bool:
 def _storable(source: T.DataType, to: T.DataType) -> bool:
     if isinstance(to, (T.StringType, T.CharType)):
         return not isinstance(source, (*_NESTED, T.CalendarIntervalType, T.UserDefinedType))
-    datetimes = (*_DATETIMES, T.TimeType) if not isinstance(to, T.DateType) else _DATETIMES
-    return isinstance(source, datetimes) and isinstance(to, _DATETIMES)
+    if isinstance(source, T.TimeType) and isinstance(to, T.TimeType):
+        return source.precision <= to.precision
+    if isinstance(source, T.TimeType) or isinstance(to, T.TimeType):
+        kinds = (type(source), type(to))
+        return T.DateType not in kinds and all(k in (*_DATETIMES, T.TimeType) for k in kinds)
+    return isinstance(source, _DATETIMES) and isinstance(to, _DATETIMES)
 
 
 def _comparable(value: str, value_type: T.DataType) -> str:
@@ -192,18 +197,6 @@ def _comparable(value: str, value_type: T.DataType) -> str:
         parts = [_comparable(f"{value}.{quote(f.name)}", f.dataType) for f in value_type.fields]
         return f"IF({value} IS NULL, NULL, struct({', '.join(parts)}))"
     return value
-
-
-def _type_sql(value_type: T.DataType) -> str:
-    """A type as SQL; unlike `simpleString`, field names are quoted."""
-    if isinstance(value_type, T.ArrayType):
-        return f"ARRAY<{_type_sql(value_type.elementType)}>"
-    if isinstance(value_type, T.MapType):
-        return f"MAP<{_type_sql(value_type.keyType)}, {_type_sql(value_type.valueType)}>"
-    if isinstance(value_type, T.StructType):
-        fields = (f"{quote(f.name)}: {_type_sql(f.dataType)}" for f in value_type.fields)
-        return f"STRUCT<{', '.join(fields)}>"
-    return value_type.simpleString()
 
 
 def _path(path: tuple[str, ...]) -> str:

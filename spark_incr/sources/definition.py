@@ -13,7 +13,15 @@ import pyspark.sql.types as T
 
 from spark_incr.errors import error
 from spark_incr.plan.scope import folded
-from spark_incr.plan.types import Field, Schema, arrow_type, char_length, unkept
+from spark_incr.plan.types import (
+    Field,
+    Schema,
+    char_length,
+    is_collated,
+    is_storable,
+    type_text,
+    unkept,
+)
 from spark_incr.runtime.tables import TableDefinition, require_keys
 from spark_incr.sql.names import is_reserved
 from spark_incr.sql.show_create import show_create
@@ -109,7 +117,7 @@ def define(
     delivered = arriving or _with_sequence(statement, schema, delivered)
     seen: set[str] = set()
     for field in schema:
-        if arrow_type(field.type) is None or char_length(field.type) is not None:
+        if not is_storable(field.type) or char_length(field.type) is not None:
             raise unkept(field)
         if is_reserved(field.name):
             raise error("INCR_RESERVED_NAME", name=field.name)
@@ -120,6 +128,11 @@ def define(
         raise error("INCR_SOURCE_UNSUPPORTED", source=name, what="no column is left for its rows")
     key = tuple(_named(k, schema, name).name for k in statement.key)
     require_keys(f for f in schema if f.name in key)
+    for field in schema:
+        if field.name in key and is_collated(field.type):
+            detail = "Keys of events are compared byte by byte, and such strings are not."
+            kind = type_text(field.type)
+            raise error("INCR_KEY_TYPE", name=field.name, type=kind, detail=detail)
     if statement.sequence_by is not None:
         if not key:
             what = "SEQUENCE BY orders the events of a key, and there is no KEY"

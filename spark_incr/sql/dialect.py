@@ -23,6 +23,7 @@ _INFIX = "infix"
 _TYPED_LITERAL = "typed literal"
 _SUFFIXED = "suffixed"
 _LEVEL = "level"
+_BRACKETS = "brackets"
 _SUFFIXES = {"BIGINT": "L", "SMALLINT": "S", "TINYINT": "Y", "DOUBLE": "D", "FLOAT": "F"}
 
 # Functions that become nodes of their own: aggregates, and what has a kernel. sqlglot prints them as
@@ -210,6 +211,25 @@ class SparkText(Spark):
                 result.meta[_LEVEL] = number.name if number is not None else ""
             return result
 
+        def _parse_colon_as_variant_extract(self, this: exp.Expr | None) -> exp.Expr | None:
+            """Keys of a path stand behind a dot or, as strings, in brackets: two paths to Spark."""
+            first = self._index
+            result = super()._parse_colon_as_variant_extract(this)
+            written = [
+                token.token_type
+                for token in self._tokens[first : self._index]
+                if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING)
+            ]
+            keys: list[exp.Expr] = []
+            part = result
+            while part is not this and isinstance(part, exp.JSONExtract):
+                path = part.expression.expressions
+                keys = [*(key for key in path if key.args.get("quoted")), *keys]
+                part = part.this
+            for key, kind in zip(keys, written, strict=False):
+                key.meta[_BRACKETS] = kind == TokenType.STRING
+            return result
+
         def _parse_pivot_aggregation(self) -> exp.Expr | None:
             """What is aggregated may be an expression over aggregates."""
             return self._parse_alias(self._parse_disjunction())
@@ -250,6 +270,9 @@ class SparkText(Spark):
     class Generator(SparkGenerator):
         # A CTE belongs to the subquery that declares it.
         EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
+        # TIME is a type of its own, and times may say how many digits they have.
+        SUPPORTS_TEMPORAL_PRECISION = True
+        TYPE_MAPPING = SparkGenerator.TYPE_MAPPING | {exp.DType.TIME: "TIME"}
         # sqlglot would write QUALIFY and some joins in other ways.
         TRANSFORMS = {  # noqa: RUF012, as sqlglot declares it
             kind: transform
@@ -290,6 +313,8 @@ class SparkText(Spark):
             for part in expression.expression.expressions[1:]:
                 if isinstance(part, exp.JSONPathSubscript):
                     path += f"[{part.this}]"
+                elif part.meta.get(_BRACKETS):
+                    path += f"['{part.name}']"
                 else:
                     path += "." * bool(path)
                     path += quoted(part.name) if part.args.get("quoted") else part.name

@@ -29,6 +29,7 @@ from spark_incr.runtime.expressions.registry import (
     Types,
     rule_of,
 )
+from spark_incr.sql.dialect import print_sql
 
 # Importing a module of kernels registers them.
 MODULES = (
@@ -69,7 +70,7 @@ def _collect(node: exp.Expr, found: dict[str, exp.Expr]) -> bool:
     operands = None if rule is None else rule.operands(node)
     if operands is None or not all(_collect(operand, found) for operand in operands):
         return False
-    found.setdefault(node.sql("spark"), node)
+    found.setdefault(print_sql(node), node)
     return True
 
 
