@@ -55,6 +55,9 @@ def build_from(select: exp.Select, env: Environment) -> Source:
 def _relation(source: exp.Expr, env: Environment) -> Source:
     if isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
         node, scope = _called(source, env)
+    elif isinstance(source, exp.Lateral):
+        # There is nothing before it that it could read: the rows of it alone.
+        return _lateral_join((Single(()), Scope()), exp.Join(this=source), JoinKind.INNER, env)
     elif isinstance(source, exp.Values):
         built = build_constant(source, env)
         node, scope = built.node, _scope_of(source, built, ())

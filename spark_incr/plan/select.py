@@ -19,7 +19,7 @@ from spark_incr.plan.expressions import (
 )
 from spark_incr.plan.generators import is_generator, operands
 from spark_incr.plan.grouping import AggregateReader, Pending
-from spark_incr.plan.grouping_sets import sets_of
+from spark_incr.plan.grouping_sets import GROUPING_ID, sets_of, with_grouping_id
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
 from spark_incr.plan.ordering import limited, sort_items
@@ -56,7 +56,7 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         raise unsupported(select, f"SELECT {select.args['kind']}")
     select = _with_named_windows(select)
     node, scope = build_from(select, env)
-    select = with_arguments(select, scope, node)
+    select = with_arguments(select, scope, node, env)
     if select.args.get("where"):
         condition = select.args["where"].this
         node, scope, condition = below_time_window(condition, node, scope, env)
@@ -245,6 +245,9 @@ def _grouped(
     env: Environment,
 ) -> Built:
     written_sets = None if group is None else sets_of(group)
+    if written_sets is not None and not scope.find((), GROUPING_ID):
+        items, hidden = ([(n, with_grouping_id(e)) for n, e in part] for part in (items, hidden))
+        having = having and exp.Having(this=with_grouping_id(having.this))
     written_keys = _group_items(group, items) if written_sets is None else written_sets[0]
 
     def selected_by(written: exp.Expr) -> exp.Expr:
