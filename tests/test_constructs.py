@@ -114,6 +114,23 @@ GROUPS: dict[str, list[str]] = {
         "(SELECT id, named_struct('p', k, 'q', s, 'r', named_struct('x', x, 'y', id)) AS st FROM t)",
         "SELECT st.* EXCEPT (p) FROM (SELECT id, named_struct('p', k, 'q', s) AS st FROM t)",
     ],
+    "names that Spark derives": [
+        "SELECT window.end, `count(1)` FROM (SELECT window(timestamp_seconds(id), '2 seconds'), count(*) FROM t GROUP BY ALL)",
+        "WITH c AS (SELECT k, avg(id), max(s) FROM t GROUP BY k) SELECT c.`avg(id)`, `max(s)` FROM c WHERE `avg(id)` > 1",
+        "SELECT `(id + 1)` AS a FROM (SELECT t.id + 1 FROM t)",
+        "SELECT col0 FROM (SELECT stack(2, id, k) FROM t)",
+        "SELECT * FROM (SELECT k, count(*) FROM t GROUP BY k) NATURAL JOIN (SELECT k, count(*) FROM u GROUP BY k)",
+        "SELECT * FROM (SELECT k, count(*) FROM t GROUP BY k) NATURAL JOIN (SELECT k, sum(b) FROM u GROUP BY k)",
+        "SELECT * FROM (SELECT id + 1 FROM t) NATURAL LEFT JOIN (SELECT b + 1 FROM u)",
+        "SELECT * FROM (SELECT k, (SELECT 1) FROM t) NATURAL JOIN (SELECT k AS b FROM u)",
+    ],
+    "PIVOT and UNPIVOT behind joins": [
+        "SELECT * FROM (SELECT id, k FROM t) CROSS JOIN (SELECT k AS q, b FROM u) PIVOT (sum(b) FOR q IN (10, 20))",
+        "SELECT * FROM (SELECT id, k FROM t), (SELECT k AS q, b FROM u) PIVOT (sum(b) FOR q IN (10, 20)) AS p",
+        "SELECT id, ten, xs FROM t JOIN (SELECT k, b FROM u) USING (k) PIVOT (sum(x) FOR k IN (10 AS ten)) JOIN u ON u.b = ten",
+        "SELECT s, v, m FROM t LEFT JOIN u ON t.k = u.k UNPIVOT INCLUDE NULLS (v FOR m IN (id, b)) AS p WHERE v > 1",
+        "SELECT * FROM (SELECT id, struct(k, s) AS r FROM t) PIVOT (count(*) FOR r IN ((10, 'a'), (10, 'b') AS other))",
+    ],
     "what LATERAL reads": [
         "SELECT q.* FROM t, LATERAL (SELECT t.*, u.b FROM u WHERE u.k = t.k) AS q",
         "SELECT q.* FROM t, LATERAL (SELECT t.* EXCEPT (s, x), struct(t.*) AS r, u.b FROM u) AS q",

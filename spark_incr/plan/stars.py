@@ -103,7 +103,8 @@ def expand_stars(items: Sequence[exp.Expr], scope: Scope, node: Node, env: Envir
                 raise unsupported(item, "several aliases for one expression")
             result.append(("", item))
         else:
-            result.append((item.output_name or "col", item))
+            unnamed = "" if is_generator(item) else "col"
+            result.append((item.output_name or unnamed, item))
     return result
 
 
