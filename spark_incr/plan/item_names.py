@@ -26,6 +26,14 @@ UNNAMED = "__incr_unnamed"
 _NAMED = (exp.Alias, exp.Aliases, exp.Column, exp.Star, exp.Literal)
 
 
+def is_relation(select: exp.Select) -> bool:
+    """Whether the rows of a SELECT are what a query reads from, so that its names can be written."""
+    around = select.parent
+    while isinstance(around, (exp.Subquery, exp.SetOperation)):
+        around = around.parent
+    return isinstance(around, (exp.From, exp.Join, exp.CTE, exp.Lateral))
+
+
 def with_derived_names(
     written: exp.Select, items: Items, source: tuple[Node, Scope], env: Environment
 ) -> Items:

@@ -20,7 +20,7 @@ from spark_incr.plan.expressions import (
 from spark_incr.plan.generators import is_generator, operands
 from spark_incr.plan.grouping import AggregateReader, Pending
 from spark_incr.plan.grouping_sets import GROUPING_ID, sets_of, with_grouping_id
-from spark_incr.plan.item_names import with_derived_names
+from spark_incr.plan.item_names import is_relation, with_derived_names
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
 from spark_incr.plan.ordering import limited, sort_items
@@ -55,7 +55,7 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     refuse_clauses(select, _CLAUSES)
     if select.args.get("kind"):
         raise unsupported(select, f"SELECT {select.args['kind']}")
-    nested = select.parent is not None
+    named = is_relation(select)
     select = _with_named_windows(select)
     node, scope = build_from(select, env)
     source, select = (node, scope), with_arguments(select, scope, node, env)
@@ -64,7 +64,7 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         node, scope, condition = below_time_window(condition, node, scope, env)
         node = keep_where(env, node, condition, scope)
     items = expand_stars(select.expressions, scope, node, env)
-    if nested:
+    if named:
         items = with_derived_names(select, items, source, env)
     select, items, node, scope = _in_time_windows(select, items, node, scope, env)
     if any(_generator(e) is not None for _, e in items):
