@@ -189,6 +189,11 @@ def document() -> str:
                     ("`IDENTIFIER()` of an expression", "Write the name."),
                     ("names of the SELECT list in subqueries of HAVING", "Write what they name."),
                     (
+                        "NATURAL JOIN of items without an alias that hold subqueries of CTEs, outer columns,"
+                        " or columns of USING by their relation",
+                        "Give each item an alias.",
+                    ),
+                    (
                         "steps of pipes other than WHERE, SELECT, EXTEND, AGGREGATE, JOIN, PIVOT, ORDER BY"
                         " and LIMIT",
                         "Write a SELECT.",

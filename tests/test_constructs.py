@@ -114,6 +114,42 @@ GROUPS: dict[str, list[str]] = {
         "(SELECT id, named_struct('p', k, 'q', s, 'r', named_struct('x', x, 'y', id)) AS st FROM t)",
         "SELECT st.* EXCEPT (p) FROM (SELECT id, named_struct('p', k, 'q', s) AS st FROM t)",
     ],
+    "names that Spark derives": [
+        "SELECT window.end, `count(1)` FROM (SELECT window(timestamp_seconds(id), '2 seconds'), count(*) FROM t GROUP BY ALL)",
+        "WITH c AS (SELECT k, avg(id), max(s) FROM t GROUP BY k) SELECT c.`avg(id)`, `max(s)` FROM c WHERE `avg(id)` > 1",
+        "SELECT `(id + 1)` AS a FROM (SELECT t.id + 1 FROM t)",
+        "SELECT col0 FROM (SELECT stack(2, id, k) FROM t)",
+        "SELECT * FROM (SELECT k, count(*) FROM t GROUP BY k) NATURAL JOIN (SELECT k, count(*) FROM u GROUP BY k)",
+        "SELECT * FROM (SELECT k, count(*) FROM t GROUP BY k) NATURAL JOIN (SELECT k, sum(b) FROM u GROUP BY k)",
+        "SELECT * FROM (SELECT id + 1 FROM t) NATURAL LEFT JOIN (SELECT b + 1 FROM u)",
+        "SELECT * FROM (SELECT k, (SELECT 1) FROM t) NATURAL JOIN (SELECT k AS b FROM u)",
+    ],
+    "PIVOT and UNPIVOT behind joins": [
+        "SELECT * FROM (SELECT id, k FROM t) CROSS JOIN (SELECT k AS q, b FROM u) PIVOT (sum(b) FOR q IN (10, 20))",
+        "SELECT * FROM (SELECT id, k FROM t), (SELECT k AS q, b FROM u) PIVOT (sum(b) FOR q IN (10, 20)) AS p",
+        "SELECT id, ten, xs FROM t JOIN (SELECT k, b FROM u) USING (k) PIVOT (sum(x) FOR k IN (10 AS ten)) JOIN u ON u.b = ten",
+        "SELECT s, v, m FROM t LEFT JOIN u ON t.k = u.k UNPIVOT INCLUDE NULLS (v FOR m IN (id, b)) AS p WHERE v > 1",
+        "SELECT * FROM (SELECT id, struct(k, s) AS r FROM t) PIVOT (count(*) FOR r IN ((10, 'a'), (10, 'b') AS other))",
+    ],
+    "what LATERAL reads": [
+        "SELECT q.* FROM t, LATERAL (SELECT t.*, u.b FROM u WHERE u.k = t.k) AS q",
+        "SELECT q.* FROM t, LATERAL (SELECT t.* EXCEPT (s, x), struct(t.*) AS r, u.b FROM u) AS q",
+        "SELECT * FROM LATERAL (SELECT k, b FROM u)",
+        "SELECT e, id FROM LATERAL explode(array(1, 2)) AS g(e) JOIN LATERAL (SELECT id FROM t WHERE k = 10)",
+        "SELECT id, q.m FROM t, LATERAL (SELECT p.m FROM (SELECT k, min(b) AS m FROM u WHERE u.k = t.k GROUP BY k)"
+        " AS o, LATERAL (SELECT o.m WHERE o.m < o.k) AS p) AS q",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM (SELECT k, b FROM u WHERE u.k = t.k) AS o"
+        " LEFT JOIN LATERAL (SELECT o.b AS n WHERE o.b > 2) AS p WHERE n IS NULL)",
+    ],
+    "IN of one scalar subquery": [
+        "SELECT id FROM t WHERE id NOT IN ((SELECT max(b) FROM u WHERE b > 5))",
+        "SELECT id, id IN ((SELECT b FROM u WHERE b = 3)) AS i FROM t",
+    ],
+    "Hive's name of grouping_id()": [
+        "SELECT k, s, grouping__id, count(*) AS n FROM t GROUP BY CUBE(k, s) HAVING grouping__id > 0",
+        "SELECT k, sum(id) AS n FROM t GROUP BY ROLLUP(k) ORDER BY GROUPING__ID DESC, k LIMIT 2",
+        "SELECT grouping__id AS g, count(*) AS n FROM (SELECT k AS grouping__id FROM t) GROUP BY CUBE(grouping__id)",
+    ],
     "recursion": [
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
         """WITH RECURSIVE r AS (SELECT k AS n, 1 AS d FROM u UNION ALL

@@ -213,11 +213,29 @@ def _pull_join(node: Join, context: Context) -> Pulled | None:
     left, right = pull_up(node.left, context), pull_up(node.right, context)
     if left is None or right is None or left.defaults is not None or right.defaults is not None:
         return None
+    left = _apart(left, node.left, right.node.names, context)
+    right = _apart(right, node.right, left.node.names, context)
     schema = left.node.schema
     if not node.kind.left_only:
         schema += right.node.schema
     joined = replace(node, schema=schema, left=left.node, right=right.node)
     return Pulled(joined, (*left.conditions, *right.conditions))
+
+
+def _apart(pulled: Pulled, node: Node, taken: tuple[str, ...], context: Context) -> Pulled:
+    """The plan with fresh names for the columns that were added to a node for its conditions: both
+    sides of a join may read one relation, and then both add the same."""
+    renamed = {
+        name: context.names.fresh(name)
+        for name in pulled.node.names
+        if name in taken and name not in node.names
+    }
+    if not renamed:
+        return pulled
+    fields = tuple(Field(renamed.get(f.name, f.name), f.type) for f in pulled.node.schema)
+    rows = Project(fields, pulled.node, tuple(column(n) for n in pulled.node.names))
+    values: dict[str, exp.Expr] = {name: column(fresh) for name, fresh in renamed.items()}
+    return Pulled(rows, tuple(substitute(c, values) for c in pulled.conditions))
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,13 @@ from sqlglot import exp, parse_one
 from spark_incr.plan.context import Context
 from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Node, Project, UnionAll, column
+from spark_incr.plan.scope import spelled
+from spark_incr.plan.syntax import transformed
 from spark_incr.plan.types import Field
 
 Set = tuple[exp.Expr, ...]
+GROUPING_ID = "grouping__id"
+"""The name by which Hive, and so Spark, reads grouping_id() where no column has it."""
 
 
 def sets_of(group: exp.Group) -> tuple[list[exp.Expr], list[Set]] | None:
@@ -98,6 +102,16 @@ def expand(
         fresh = tuple(Field(context.names.fresh(f.name), f.type) for f in schema)
         inputs.append(Project(fresh, rows, tuple(expressions)))
     return UnionAll(schema, tuple(inputs))
+
+
+def with_grouping_id(expression: exp.Expr) -> exp.Expr:
+    """An expression with grouping_id() for its name."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        named = isinstance(node, exp.Column) and len(node.parts) == 1
+        return exp.GroupingId() if named and spelled(node.name) == GROUPING_ID else node
+
+    return transformed(expression, change)
 
 
 def grouping_bit(grouping_id: str, position: int, count: int) -> exp.Expr:

@@ -83,6 +83,11 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
+def _values(choice: exp.Expr, count: int) -> list[exp.Expr]:
+    """What each column of a pivot is compared with; one column alone may be a struct."""
+    return [choice.unnest()] if count == 1 else _parts(choice)
+
+
 def _spread(node: Node, scope: Scope, pivot: exp.Pivot, schema: Schema, env: Environment) -> Node:
     subject, values = _choices(pivot)
     by = [resolve_column(_as_column(e), scope, {}) for e in _parts(subject)]
@@ -101,7 +106,7 @@ def _spread(node: Node, scope: Scope, pivot: exp.Pivot, schema: Schema, env: Env
     tests: list[list[exp.Expr]] = [
         [
             exp.NullSafeEQ(this=_as_pivot(key, node), expression=value)
-            for key, value in zip(by, _parts(choice), strict=True)
+            for key, value in zip(by, _values(choice, len(by)), strict=True)
         ]
         for choice in values
     ]

@@ -11,6 +11,7 @@ from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.environment import Built, Cte, Environment
 from spark_incr.plan.expressions import bound, keep_where, scalar, subquery_value, with_parts
 from spark_incr.plan.generators import generate, positional, time_window
+from spark_incr.plan.item_names import refuse_unnamed
 from spark_incr.plan.joins import join_on, only
 from spark_incr.plan.nodes import (
     Constant,
@@ -55,6 +56,9 @@ def build_from(select: exp.Select, env: Environment) -> Source:
 def _relation(source: exp.Expr, env: Environment) -> Source:
     if isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
         node, scope = _called(source, env)
+    elif isinstance(source, exp.Lateral):
+        # There is nothing before it that it could read: the rows of it alone.
+        return _lateral_join((Single(()), Scope()), exp.Join(this=source), JoinKind.INNER, env)
     elif isinstance(source, exp.Values):
         built = build_constant(source, env)
         node, scope = built.node, _scope_of(source, built, ())
@@ -153,13 +157,28 @@ def _named_query(cte: Cte, env: Environment) -> Built:
 
 
 def _join(left: Source, join: exp.Join, env: Environment) -> Source:
-    refuse_clauses(join, {"this", "on", "using", "kind", "side", "method"})
+    """A join, and what PIVOT and UNPIVOT behind it make of its rows: they are of all that stands
+    before them, and not of the relation that they follow."""
+    pivots = [*(join.this.args.get("pivots") or []), *(join.args.get("pivots") or [])]
+    if pivots:
+        join = join.copy()
+        join.this.set("pivots", None)
+    source = _plain_join(left, join, env)
+    for pivot in pivots:
+        source = pivoted(*source, pivot, env)
+    return source
+
+
+def _plain_join(left: Source, join: exp.Join, env: Environment) -> Source:
+    refuse_clauses(join, {"this", "on", "using", "kind", "side", "method", "pivots"})
     kind = _join_kind(join)
     if isinstance(join.this, exp.Lateral):
         return _lateral_join(left, join, kind, env)
     right = _relation(join.this, env)
     using = [identifier.name for identifier in join.args.get("using") or []]
     if join.method == "NATURAL":
+        for side in (left, right):
+            refuse_unnamed(side[1].star(None), join)
         using = [c.name for c in left[1].star(None) if len(right[1].find((), c.name)) == 1]
     if using:
         return _join_using(left, right, using, kind, env)

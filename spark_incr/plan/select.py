@@ -19,7 +19,8 @@ from spark_incr.plan.expressions import (
 )
 from spark_incr.plan.generators import is_generator, operands
 from spark_incr.plan.grouping import AggregateReader, Pending
-from spark_incr.plan.grouping_sets import sets_of
+from spark_incr.plan.grouping_sets import GROUPING_ID, sets_of, with_grouping_id
+from spark_incr.plan.item_names import is_relation, with_derived_names
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
 from spark_incr.plan.ordering import limited, sort_items
@@ -54,14 +55,17 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     refuse_clauses(select, _CLAUSES)
     if select.args.get("kind"):
         raise unsupported(select, f"SELECT {select.args['kind']}")
+    named = is_relation(select)
     select = _with_named_windows(select)
     node, scope = build_from(select, env)
-    select = with_arguments(select, scope, node)
+    source, select = (node, scope), with_arguments(select, scope, node, env)
     if select.args.get("where"):
         condition = select.args["where"].this
         node, scope, condition = below_time_window(condition, node, scope, env)
         node = keep_where(env, node, condition, scope)
     items = expand_stars(select.expressions, scope, node, env)
+    if named:
+        items = with_derived_names(select, items, source, env)
     select, items, node, scope = _in_time_windows(select, items, node, scope, env)
     if any(_generator(e) is not None for _, e in items):
         clauses = select.args.get("group"), select.args.get("having")
@@ -190,7 +194,7 @@ def _over_groups(
     for name, written in items:
         generator = _generator(written)
         values = [written] if generator is None else filter(is_of_groups, operands(generator))
-        below += [(name, value) for value in values]
+        below += [(name or "col", value) for value in values]
     groups = _grouped(node, scope, below, [], select.args.get("group"), None, env).node
     columns = iter([Bound(this=column(name)) for name in groups.names])
     above: Items = []
@@ -245,6 +249,9 @@ def _grouped(
     env: Environment,
 ) -> Built:
     written_sets = None if group is None else sets_of(group)
+    if written_sets is not None and not scope.find((), GROUPING_ID):
+        items, hidden = ([(n, with_grouping_id(e)) for n, e in part] for part in (items, hidden))
+        having = having and exp.Having(this=with_grouping_id(having.this))
     written_keys = _group_items(group, items) if written_sets is None else written_sets[0]
 
     def selected_by(written: exp.Expr) -> exp.Expr:

@@ -11,17 +11,18 @@ from spark_incr.plan.environment import Environment
 from spark_incr.plan.expressions import scalar
 from spark_incr.plan.generators import is_generator
 from spark_incr.plan.nodes import Node, column
-from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column, spelled
+from spark_incr.plan.scope import Bound, Scope, Visible, find_column, resolve_column, spelled
 from spark_incr.plan.syntax import is_subquery, refuse_clauses, transformed, unsupported
 
 Items = list[tuple[str, exp.Expr]]
 
 
-def with_arguments(select: exp.Select, scope: Scope, node: Node) -> exp.Select:
+def with_arguments(select: exp.Select, scope: Scope, node: Node, env: Environment) -> exp.Select:
     """The SELECT with each `*` that stands among operands written out; count(*) counts rows."""
 
     def columns(star: exp.Expr, parent: exp.Expr) -> list[exp.Expr]:
-        shown = _columns(star, scope, node)
+        here = scope if _visible(star, scope) else _around(star, env) or scope
+        shown = _columns(star, here, node)
         if isinstance(parent, exp.Struct):
             return [exp.alias_(value, name, quoted=True) for name, value in shown] or [star]
         return [value for _, value in shown] or [star]
@@ -102,20 +103,28 @@ def expand_stars(items: Sequence[exp.Expr], scope: Scope, node: Node, env: Envir
                 raise unsupported(item, "several aliases for one expression")
             result.append(("", item))
         else:
-            result.append((item.output_name or "col", item))
+            unnamed = "" if is_generator(item) else "col"
+            result.append((item.output_name or unnamed, item))
     return result
 
 
 def _starred(item: exp.Expr, scope: Scope, node: Node, env: Environment) -> Items:
-    """What `*`, `t.*` or the `*` of a struct stands for."""
+    """What `*`, `t.*` or the `*` of a struct stands for; t may be of the query around this one."""
     qualifier = [part.name for part in item.parts[:-1]] if isinstance(item, exp.Column) else []
     if qualifier and not scope.star(tuple(qualifier)):
         path = exp.column(*reversed([exp.to_identifier(p, quoted=True) for p in qualifier]))
+        if find_column(path, scope) is None and (around := _around(item, env)) is not None:
+            return _columns(item, around, node)
         struct = scalar(env, path, scope)
         (type_,) = env.types(node.schema, [struct])
         paths = [[part.name for part in c.parts] for c in _written_after_except(item)]
         return _fields(path, type_, paths)
     return _columns(item, scope, node)
+
+
+def _around(item: exp.Expr, env: Environment) -> Scope | None:
+    """The names of the query around this one whose relation `t.*` means, the nearest first."""
+    return next((outer for outer, _ in env.outer if _visible(item, outer)), None)
 
 
 def _columns(item: exp.Expr, scope: Scope, node: Node) -> Items:

@@ -241,6 +241,16 @@ class SparkText(Spark):
             result = super()._parse_interval(require_interval, parse_function_unit)
             return exp.Paren(this=result) if isinstance(result, exp.Add) else result
 
+        def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+            """`IN ((SELECT ...))` is a list of one value: NULL, or an error, unless it is one row."""
+            result = super()._parse_in(this, alias)
+            value = result.args["query"].this if result.args.get("query") else None
+            if isinstance(value, exp.Subquery) and not any(
+                given for key, given in value.args.items() if key != "this"
+            ):
+                return self.expression(exp.In(this=this, expressions=[value]))
+            return result
+
         def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
             result = super()._parse_is(this)
             if isinstance(result, exp.Not):
