@@ -37,6 +37,12 @@ from spark_incr.sql.dialect import position_of, print_sql
 Source = tuple[Node, Scope]
 
 
+class Rows(exp.Expression):
+    """In the place of a relation: rows and names that are known already."""
+
+    arg_types = {"this": True}  # noqa: RUF012, as sqlglot declares it
+
+
 def build_from(select: exp.Select, env: Environment) -> Source:
     """The rows of a FROM clause with its LATERAL VIEWs, and the names in it."""
     clause = select.args.get("from_") or select.args.get("from")
@@ -44,7 +50,7 @@ def build_from(select: exp.Select, env: Environment) -> Source:
     if clause is not None:
         source = _relation(clause.this, env)
         for join in select.args.get("joins") or []:
-            source = _join(source, join, env)
+            source = joined_with(source, join, env)
     for view in select.args.get("laterals") or []:
         node, scope, function = below_time_window(view.this, *source, env)
         read = exp.Lateral(**{**view.args, "this": function})
@@ -53,7 +59,9 @@ def build_from(select: exp.Select, env: Environment) -> Source:
 
 
 def _relation(source: exp.Expr, env: Environment) -> Source:
-    if isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
+    if isinstance(source, Rows):
+        node, scope = source.args["this"]
+    elif isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
         node, scope = _called(source, env)
     elif isinstance(source, exp.Values):
         built = build_constant(source, env)
@@ -77,7 +85,7 @@ def _relation(source: exp.Expr, env: Environment) -> Source:
     for pivot in source.args.get("pivots") or []:
         node, scope = pivoted(node, scope, pivot, env)
     for join in source.args.get("joins") or []:
-        node, scope = _join((node, scope), join, env)
+        node, scope = joined_with((node, scope), join, env)
     return node, scope
 
 
@@ -152,7 +160,8 @@ def _named_query(cte: Cte, env: Environment) -> Built:
     return built
 
 
-def _join(left: Source, join: exp.Join, env: Environment) -> Source:
+def joined_with(left: Source, join: exp.Join, env: Environment) -> Source:
+    """The rows before a join with those behind it."""
     refuse_clauses(join, {"this", "on", "using", "kind", "side", "method"})
     kind = _join_kind(join)
     if isinstance(join.this, exp.Lateral):

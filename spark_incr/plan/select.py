@@ -30,6 +30,7 @@ from spark_incr.plan.stars import Items, expand_stars, with_arguments
 from spark_incr.plan.syntax import (
     canonical,
     has_aggregate,
+    is_subquery,
     membership_of,
     outermost_subqueries,
     outermost_windows,
@@ -47,6 +48,7 @@ _CLAUSES = {
     "cluster", "windows", "qualify",
 }  # fmt: skip
 _QUALIFY = "qualify"
+_GROUPING_ID = "grouping__id"
 
 
 def build_select(select: exp.Select, env: Environment) -> Built:
@@ -68,6 +70,11 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         if any(clauses) or any(has_aggregate(e) for _, e in items):
             select, items, node, scope = _over_groups(select, items, node, scope, env)
         items, node = _with_generated(items, node, scope, env)
+        if select.args.get("having"):
+            # Spark takes it of what the generator makes, by the names of the result.
+            condition = _qualified(select.args["having"].this, items, scope)
+            node = keep_where(env, node, condition, scope)
+            select = exp.Select(**{**select.args, "having": None})
     sort = sort_items(select, items, scope)
     qualify = select.args.get("qualify")
     hidden = [(_QUALIFY, _qualified(qualify.this, items, scope))] if qualify else []
@@ -179,9 +186,6 @@ def _over_groups(
     select: exp.Select, items: Items, node: Node, scope: Scope, env: Environment
 ) -> tuple[exp.Select, Items, Node, Scope]:
     """A SELECT with a generator as one over groups that have the generator's operands as columns."""
-    for clause in ("having", "qualify"):
-        if select.args.get(clause):  # Spark takes these of what the generator makes
-            raise unsupported(select.args[clause], f"{clause.upper()} beside a generator")
 
     def is_of_groups(operand: exp.Expr) -> bool:
         return has_aggregate(operand) or operand.find(exp.Column, Bound, exp.Query) is not None
@@ -245,6 +249,9 @@ def _grouped(
     env: Environment,
 ) -> Built:
     written_sets = None if group is None else sets_of(group)
+    if written_sets is not None and not scope.find((), _GROUPING_ID):
+        items, hidden = ([(n, _with_grouping_id(e)) for n, e in part] for part in (items, hidden))
+        having = None if having is None else exp.Having(this=_with_grouping_id(having.this))
     written_keys = _group_items(group, items) if written_sets is None else written_sets[0]
 
     def selected_by(written: exp.Expr) -> exp.Expr:
@@ -286,6 +293,18 @@ def _grouped(
         selected[i] = (name, fulfilled)
     projected = env.project(result, env.named(result, selected))
     return Built(projected, tuple(name for name, _ in selected))
+
+
+def _with_grouping_id(expression: exp.Expr) -> exp.Expr:
+    """An expression with `grouping__id` as the function that this name stands for."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        named = isinstance(node, exp.Column) and len(node.parts) == 1
+        if named and node.name.lower() == _GROUPING_ID:
+            return exp.GroupingId()
+        return node.copy() if is_subquery(node) else node
+
+    return transformed(expression, change)
 
 
 def _in_sets(sets: tuple[list[exp.Expr], list[tuple[exp.Expr, ...]]] | None) -> list[exp.Expr]:

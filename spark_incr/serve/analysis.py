@@ -32,9 +32,11 @@ from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
 from spark_incr.serve.settings import CASE_SENSITIVE, FIXED, RAW_LITERALS, settings_of, under
-from spark_incr.serve.spark_plans import items, names_in, unstable_in
+from spark_incr.serve.spark_names import name_places
+from spark_incr.serve.spark_plans import expressions, items, names_in, unstable_in
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
+from spark_incr.sql.written_names import NAMES, Place, known_names
 
 _ONE_PARTITION = 100_000
 # Texts that Spark takes for the current day where it casts them to a time, asked or unasked.
@@ -229,6 +231,19 @@ class SparkAnalysis:
             if self.spark.conf.get(key, value) != value:
                 hint = f"SET {key} = {value}, its default."
                 raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
+
+    def functions_in(self, text: str) -> set[str]:
+        """What Spark's plan of a query is made of, by name."""
+        frame: Any = self.spark.sql(text)
+        plan = frame._jdf.queryExecution().analyzed()
+        return {expression.prettyName() for expression in expressions(plan)}
+
+    def names(self, text: str) -> tuple[Place, ...]:
+        return known_names(text, self.memory)
+
+    def learn_names(self, text: str) -> None:
+        """Let Spark say where a query writes names: it has more of them than sqlglot finds."""
+        self.memory[NAMES + text] = json.dumps(name_places(self.spark, text))
 
     # Queries that are computed anew
 
