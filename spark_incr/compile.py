@@ -26,7 +26,7 @@ from spark_incr.plan.types import Schema, arrow_type, type_text, unkept
 from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
-from spark_incr.sql.dialect import bracketed, parse_query, print_sql
+from spark_incr.sql.dialect import parse_query, print_sql
 from spark_incr.sql.statements import Policy
 from spark_incr.sql.written_names import Place
 
@@ -110,7 +110,7 @@ def _check_reading(text: str, analysis: SparkAnalysis) -> None:
     """The query has to be read as Spark reads it."""
     tree = _read(text, analysis)
     refuse_bare_calls(tree, lambda: analysis.functions_in(text))
-    if not analysis.same_query(text, print_sql(bracketed(tree))):
+    if not analysis.same_reading(text, tree):
         raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
 
 

@@ -48,7 +48,7 @@ UNSTABLE: dict[str, str] = {
 """Functions of Spark whose value depends on more than the rows, and what to do instead."""
 
 _BARE = {
-    **{name: name for name in ("current_date", "current_timestamp", "current_time")},
+    **{n: n for n in ("current_date", "current_timestamp", "current_time", "current_path")},
     **dict.fromkeys(("current_user", "user", "session_user"), "current_user"),
     "localtime": "current_time",
 }

@@ -287,7 +287,9 @@ def _join_using(
     ]
     node = _joined(left[0], right[0], equalities, kind, env)
     if kind.left_only:
-        return node, left[1]
+        places = {here: place for place, (_, here, _) in enumerate(pairs)}
+        columns = sorted(left[1].columns, key=lambda c: places.get(c.column, len(places)))
+        return node, Scope(tuple(columns))
     merged: list[Visible] = []
     hidden: set[str] = set()
     for name, here, there in pairs:
@@ -296,8 +298,8 @@ def _join_using(
         if kind is JoinKind.FULL:
             either = exp.Coalesce(this=column(here), expressions=[column(there)])
             source = env.names.fresh(name)
-            columns: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
-            node = env.project(node, [*columns, (source, either)])
+            kept: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
+            node = env.project(node, [*kept, (source, either)])
         merged.append(Visible((), name, source, char_length(node.type_of(source))))
     rest = (left[1] + right[1]).hide(hidden)
     return node, Scope(tuple(merged) + rest.columns)

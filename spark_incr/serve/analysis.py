@@ -32,7 +32,7 @@ from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
 from spark_incr.serve.settings import CASE_SENSITIVE, FIXED, RAW_LITERALS, settings_of, under
-from spark_incr.serve.spark_names import name_places
+from spark_incr.serve.spark_names import keywords_as_names, name_places
 from spark_incr.serve.spark_plans import expressions, items, names_in, unstable_in
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
@@ -240,6 +240,16 @@ class SparkAnalysis:
 
     def names(self, text: str) -> tuple[Place, ...]:
         return known_names(text, self.memory)
+
+    def same_reading(self, text: str, tree: exp.Expr) -> bool:
+        """Whether a tree is what Spark reads in a text.
+
+        The tree is written with every name in quotes and every operation in parentheses, and that
+        is the same query for Spark. Were a word in it a name to Spark and a clause to the tree, the
+        two would still agree; so no name may be left that is a keyword.
+        """
+        written = print_sql(bracketed(tree), identify=True)
+        return self.same_query(text, written) and not keywords_as_names(self.spark, written)
 
     def learn_names(self, text: str) -> None:
         """Let Spark say where a query writes names: it has more of them than sqlglot finds."""

@@ -432,9 +432,9 @@ def _write_identifiers(tree: exp.Expr) -> None:
             call.replace(sqlglot.parse_one(written, read=SparkText))
 
 
-def print_sql(tree: exp.Expr, pretty: bool = False) -> str:
-    """A tree as Spark SQL."""
-    return tree.sql(dialect=SparkText, pretty=pretty, comments=False)
+def print_sql(tree: exp.Expr, pretty: bool = False, identify: bool = False) -> str:
+    """A tree as Spark SQL; if it is to `identify`, with every name in quotes."""
+    return tree.sql(dialect=SparkText, pretty=pretty, comments=False, identify=identify)
 
 
 _OPERATORS: tuple[type[exp.Expr], ...] = (

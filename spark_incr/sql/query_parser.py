@@ -73,3 +73,12 @@ class QueryParser(SparkParser):
                 steps.append(parse_step(self))
             query = self._parse_set_operations(Piped(this=query, expressions=steps)) or query
         return query
+
+    def _parse_lateral(self) -> exp.Lateral | None:
+        """LATERAL VIEW may name its columns without AS."""
+        result = super()._parse_lateral()
+        alias = result.args.get("alias") if result is not None and result.args.get("view") else None
+        names = (TokenType.VAR, TokenType.IDENTIFIER)
+        if alias is not None and not alias.args.get("columns") and self._curr.token_type in names:
+            alias.set("columns", self._parse_csv(self._parse_id_var))
+        return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -21,7 +22,7 @@ NAMES = "NAMES IN "
 
 _PREFIX = "__incr_name_"
 # GROUP BY ALL and ORDER BY ALL mean a name where a column has it, which the plan finds out.
-_KNOWN = ("ALL",)
+_BEFORE_ALL = (TokenType.GROUP_BY, TokenType.ORDER_BY)
 
 
 def known_names(text: str, memory: Mapping[str, str]) -> tuple[Place, ...]:
@@ -32,8 +33,11 @@ def known_names(text: str, memory: Mapping[str, str]) -> tuple[Place, ...]:
 def hide_names(tokens: Sequence[Token], names: Iterable[Place]) -> None:
     """Let the tokens at these places, as far as they are single words, be plain names."""
     places = set(names)
-    for token in tokens:
-        if token.token_type == TokenType.IDENTIFIER or token.text.upper() in _KNOWN:
+    for before, token in pairwise([None, *tokens]):
+        assert token is not None
+        if token.token_type == TokenType.IDENTIFIER:
+            continue
+        if before is not None and before.token_type in _BEFORE_ALL and token.text.upper() == "ALL":
             continue
         if (token.start, token.end + 1) in places:
             token.token_type = TokenType.IDENTIFIER
