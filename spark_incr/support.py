@@ -182,6 +182,10 @@ def document() -> str:
                         "Compare by lower(), or by the strings without their collation.",
                     ),
                     (
+                        "INTERSECT, EXCEPT and joins by `<=>` of NULLs without a type",
+                        "Cast them to a type.",
+                    ),
+                    (
                         "CHAR beside a computed constant, in `decode`, `equal_null`",
                         "Write a literal, or cast the column to STRING.",
                     ),

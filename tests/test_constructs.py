@@ -496,6 +496,13 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
         ("SELECT a FROM IDENTIFIER('t' || '')", "INCR_UNSUPPORTED", "Write the name"),
+        ("SELECT NULL AS z FROM t INTERSECT SELECT NULL FROM u", "INCR_UNSUPPORTED", "Cast"),
+        (
+            "SELECT p.a FROM (SELECT NULL AS z, a FROM t) AS p JOIN (SELECT NULL AS z FROM u) AS q"
+            " ON p.z <=> q.z",
+            "INCR_UNSUPPORTED",
+            "Cast",
+        ),
         (
             "SELECT k FROM t ORDER BY window(timestamp_seconds(a), '1 hour')",
             "INCR_UNSUPPORTED",

@@ -41,6 +41,9 @@ def build_set_operation(operation: exp.SetOperation, env: Environment) -> Built:
             node = in_sessions(node, [column(n) for n in node.names], env)
             node = Aggregate(node.schema, node, node.names, ())
     else:
+        if distinct and any(isinstance(t, T.NullType) for t in types):
+            hint = "Cast them to a type: Spark finds no two of them equal here."
+            raise unsupported(operation, f"{words(operation)} of NULLs without a type", hint)
         refuse_sessions(left.node, left.node.names, operation, words(operation))
         intersect = isinstance(operation, exp.Intersect)
         node = compare_bags(sides, schema, intersect, distinct, env.context)
