@@ -18,7 +18,7 @@ from spark_incr.plan.collations import check_keys
 from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Catalog
 from spark_incr.plan.full import BY_POLICY, full_plan
-from spark_incr.plan.functions import read_functions
+from spark_incr.plan.functions import read_functions, refuse_bare_calls
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
 from spark_incr.plan.output_order import output_order, unread_keys
 from spark_incr.plan.scope import Names, folded, names_compared, spelled
@@ -26,14 +26,16 @@ from spark_incr.plan.types import Schema, arrow_type, type_text, unkept
 from spark_incr.rules import PACKS
 from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
-from spark_incr.sql.dialect import bracketed, parse_query, print_sql
+from spark_incr.sql.dialect import parse_query, print_sql
 from spark_incr.sql.statements import Policy
+from spark_incr.sql.written_names import Place
 
 _START = Position(1, 1)
 _TAKEN_WHOLE = frozenset(
     """INCR_UNSUPPORTED INCR_SYNTAX INCR_READING_DIFFERS INCR_SCHEMA_DIFFERS INCR_TYPE_UNSUPPORTED
     INCR_KEY_TYPE""".split()
 )
+_MISREAD = ("INCR_SYNTAX", "INCR_READING_DIFFERS")
 _WHOLE = "REFRESH POLICY AUTO maintains it as a whole, computed anew with each batch."
 
 
@@ -92,13 +94,25 @@ def compile_query(
 
 def _incremental(text: str, schema: Schema, catalog: Catalog, analysis: SparkAnalysis) -> Node:
     analysis.check_settings(text)
-    tree = _read(text, analysis)
-    if not analysis.same_query(text, print_sql(bracketed(tree))):
-        raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
+    try:
+        _check_reading(text, analysis)
+    except IncrementalError as failure:
+        if failure.condition not in _MISREAD:
+            raise
+        analysis.learn_names(text)
+        _check_reading(text, analysis)
     plan = compile_plan(text, catalog, analysis)
     _check_plan(plan, schema)
     check_keys(walk(plan))
     return plan
+
+
+def _check_reading(text: str, analysis: SparkAnalysis) -> None:
+    """The query has to be read as Spark reads it."""
+    tree = _read(text, analysis)
+    refuse_bare_calls(tree, lambda: analysis.functions_in(text))
+    if not analysis.same_reading(text, tree):
+        raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
 
 
 def _check_stable(text: str, analysis: SparkAnalysis) -> None:
@@ -135,15 +149,15 @@ def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
 
 
 @lru_cache(maxsize=1_000)
-def read_order(text: str, schema: Schema) -> tuple[SortKey, ...]:
+def read_order(text: str, schema: Schema, names: tuple[Place, ...] = ()) -> tuple[SortKey, ...]:
     """The order in which the columns of a query are to be read."""
-    tree = _written(text)
+    tree = _written(text, names)
     return () if tree is None else output_order(tree, [f.name for f in schema])
 
 
-def order_note(text: str, schema: Schema) -> str:
+def order_note(text: str, schema: Schema, names: tuple[Place, ...] = ()) -> str:
     """What a reader of a query's rows should know of their order, if it is not all of ORDER BY."""
-    tree = _written(text)
+    tree = _written(text, names)
     if tree is None:
         return "rows are read in no order: it is not known whether ORDER BY gives one"
     unread = unread_keys(tree, [f.name for f in schema])
@@ -152,17 +166,17 @@ def order_note(text: str, schema: Schema) -> str:
     return f"rows are read without ORDER BY {', '.join(unread)}: it is no column of the view"
 
 
-def _written(text: str) -> exp.Query | None:
+def _written(text: str, names: tuple[Place, ...]) -> exp.Query | None:
     """The syntax tree of a query; there may be none if it is computed anew as a whole."""
     try:
-        return parse_query(text)
+        return parse_query(text, names)
     except IncrementalError:
         return None
 
 
 def _read(text: str, analyzer: Analyzer) -> exp.Query:
     """The syntax tree of a query that is a function of its tables."""
-    tree = parse_query(text)
+    tree = parse_query(text, analyzer.names(text))
     read_functions(tree, analyzer)
     return tree
 

@@ -29,6 +29,7 @@ from spark_incr.runtime.tables import Table
 from spark_incr.runtime.views import View
 from spark_incr.sources.source import Source
 from spark_incr.sql.statements import TriggerKind
+from spark_incr.sql.written_names import known_names
 
 PENDING = "pending:"
 
@@ -81,7 +82,8 @@ class Relation:
     def _order(self) -> tuple[SortKey, ...]:
         if self.stored is None:
             return ()
-        return read_order(self.stored.statement.query_text, self.schema)
+        text = self.stored.statement.query_text
+        return read_order(text, self.schema, known_names(text, self.stored.memory))
 
     @property
     def arrangements(self) -> dict[str, Arrangement]:

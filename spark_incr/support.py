@@ -74,7 +74,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("CTEs, subqueries in FROM", "WITH w AS (SELECT k FROM t) SELECT k FROM (SELECT k FROM w) AS q", ("linear",)),
     Construct("WITH RECURSIVE", "WITH RECURSIVE r(n) AS (SELECT a FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r", ("affected", "linear")),
     Construct("VALUES, table functions, no FROM", "SELECT id FROM range(3) UNION ALL SELECT 1", ("linear",)),
-    Construct("pipe syntax", "FROM t |> WHERE a > 1 |> SELECT k", ("linear",)),
+    Construct("pipes with steps of every kind", "FROM t |> WHERE a > 1 |> SET k = a + 1 |> DROP a", ("linear",)),
 )  # fmt: skip
 """Over the tables t(a INT, k INT) and u(k INT, b INT, xs ARRAY<INT>)."""
 
@@ -183,6 +183,10 @@ def document() -> str:
                         "Compare by lower(), or by the strings without their collation.",
                     ),
                     (
+                        "INTERSECT, EXCEPT and joins by `<=>` of NULLs without a type",
+                        "Cast them to a type.",
+                    ),
+                    (
                         "CHAR beside a computed constant, in `decode`, `equal_null`",
                         "Write a literal, or cast the column to STRING.",
                     ),
@@ -192,11 +196,6 @@ def document() -> str:
                         "NATURAL JOIN of items without an alias that hold subqueries of CTEs, outer columns,"
                         " or columns of USING by their relation",
                         "Give each item an alias.",
-                    ),
-                    (
-                        "steps of pipes other than WHERE, SELECT, EXTEND, AGGREGATE, JOIN, PIVOT, ORDER BY"
-                        " and LIMIT",
-                        "Write a SELECT.",
                     ),
                     (
                         "settings of Spark that change how queries are read, such as"

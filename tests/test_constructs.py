@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from pathlib import Path
 from typing import get_args
 
 import pandas as pd
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf, udf
 
@@ -229,6 +231,99 @@ GROUPS: dict[str, list[str]] = {
         "SELECT q.id FROM IDENTIFIER('t') AS q JOIN u ON q.k = IDENTIFIER('u.k')",
         "SELECT IDENTIFIER('id') AS a, sum(IDENTIFIER('q.`k`')) AS b FROM (SELECT k AS id, id AS k FROM t) AS q GROUP BY ALL",
     ],
+    "names that are functions or keywords": [
+        "SELECT current_date, max(k) AS user FROM (SELECT d AS current_date, k FROM u) GROUP BY current_date",
+        "SELECT user, current_user, current_timestamp FROM "
+        "(SELECT id AS user, s AS current_user, x AS current_timestamp FROM t) WHERE user > 1 AND current_user > ''",
+        "SELECT rank() OVER (PARTITION BY session_user ORDER BY current_time) AS r FROM "
+        "(SELECT k AS session_user, id AS current_time FROM t)",
+        "SELECT id AS select, k order, s AS from FROM t AS left_ WHERE left_.id > 1",
+        "FROM t SELECT id FROM",
+        "SELECT DISTINCT distinct, all FROM (SELECT k AS distinct, s AS all FROM t)",
+        "SELECT distinct FROM (SELECT id AS distinct FROM t)",
+        "WITH select AS (SELECT id FROM t), order AS (SELECT id + 1 AS from FROM select) SELECT order.from FROM order",
+        "SELECT CASE WHEN case > 1 THEN when ELSE end END AS then FROM (SELECT id AS case, k AS when, id AS end FROM t)",
+        "SELECT interval, date + 1 AS timestamp FROM (SELECT s AS interval, k AS date FROM t) WHERE date IN (10, 20)",
+        "SELECT id, sum(id) OVER order AS z FROM t AS where WINDOW order AS (PARTITION BY where.k)",
+        "SELECT k AS select, order FROM u LATERAL VIEW explode(xs) AS order",
+        "SELECT k, e FROM u LATERAL VIEW OUTER explode(xs) q e",
+        "SELECT * FROM (SELECT k, s AS year, id FROM t) PIVOT (sum(id) FOR year IN ('a' AS left, 'b' AS end))",
+        "SELECT k AS all, count(*) AS select FROM t GROUP BY ALL HAVING all > 10 ORDER BY ALL DESC LIMIT 2",
+        "SELECT transform(array(k), end -> end + id) AS from, struct(id AS select).select AS as FROM t",
+        "FROM t |> EXTEND id AS select, k AS left |> WHERE select > 1 |> AGGREGATE sum(select) AS order GROUP BY left",
+    ],
+    "grouping__id": [
+        "SELECT k, s, grouping__id, count(*) AS n FROM t GROUP BY k, s WITH ROLLUP",
+        "SELECT k, s, count(*) AS n FROM t GROUP BY GROUPING SETS ((k), (k, s), ()) HAVING GROUPING__ID + 1 > 1",
+        "SELECT k, s, count(*) AS n FROM t GROUP BY CUBE (k, s) ORDER BY grouping__id, k, s LIMIT 3",
+        "SELECT grouping__id, count(*) AS n FROM (SELECT k AS grouping__id, s FROM t) GROUP BY grouping__id, s WITH CUBE",
+    ],
+    "columns of USING in a semi join come first": [
+        "SELECT * FROM t LEFT SEMI JOIN u USING (k)",
+        "SELECT t.*, id + 1 AS i FROM t ANTI JOIN (SELECT k AS x, b AS k FROM u) USING (x, k)",
+    ],
+    "forms of a query": [
+        "VALUES 3, 1, NULL ORDER BY 1 LIMIT 2",
+        "SELECT id, v.* FROM t JOIN VALUES 1, 2 AS v(a) ON v.a = t.id",
+        "SELECT id, k IN (VALUES 10, 20) AS i, EXISTS (TABLE u) AS e, (VALUES 1) AS v FROM t",
+        "WITH a AS (TABLE t), b(p, q) AS (VALUES (1, 2), (2, NULL)) SELECT a.*, b.q FROM a LEFT JOIN b ON a.id = b.p",
+        "TABLE t UNION ALL TABLE t",
+        "SELECT * FROM t INTERSECT TABLE t",
+        "(TABLE t EXCEPT SELECT * FROM t WHERE id = 1) ORDER BY id, s LIMIT 3",
+        "SELECT q.id FROM (TABLE t) AS q WHERE EXISTS (FROM u SELECT 1 WHERE u.k = q.k)",
+        "FROM t JOIN u ON t.k = u.k SELECT t.k, count(*) AS n WHERE u.b > 0 GROUP BY t.k HAVING n > 1",
+        "FROM t SELECT id UNION ALL FROM u SELECT b",
+        "WITH a AS (FROM t SELECT id) FROM a LATERAL VIEW explode(array(id, 1)) q AS e SELECT e",
+    ],
+    "steps of a pipe": [
+        "FROM t |> SELECT t.id, t.k |> EXTEND t.id + 1 AS y, y * 2 AS z |> SET k = t.k + 1, y = k |> SELECT t.id, y, k, z",
+        "FROM t |> SET id = id + 1, k = id * 10, id = id + 1 |> DROP s, x |> AS q |> WHERE q.k > 20",
+        "FROM t |> WHERE id > 1 |> WHERE k IN (FROM u |> WHERE b > 1 |> SELECT k) |> SELECT DISTINCT k",
+        "FROM t |> AGGREGATE sum(id) AS a, count(*) AS n GROUP BY k, id % 2 AS odd |> WHERE odd = 1 |> SELECT k, a",
+        "FROM t |> AGGREGATE count(*) AS n GROUP BY 3, 2 |> AGGREGATE max(n) AS m",
+        "FROM t |> AGGREGATE GROUP BY k",
+        "FROM t |> SELECT k, max(id) AS m GROUP BY k |> EXTEND sum(m) OVER () AS z, rank() OVER (ORDER BY m, k) AS r"
+        " |> WHERE r < 3 |> DROP r",
+        "FROM t |> SELECT id, sum(id) OVER w AS z WINDOW w AS (PARTITION BY k)",
+        "FROM t |> AS a |> JOIN u AS b ON a.k = b.k |> SELECT a.id, b.b |> LEFT JOIN t AS c ON c.id = b |> SELECT a.id, c.s",
+        "FROM t |> LEFT JOIN LATERAL (SELECT b FROM u WHERE u.k = t.k) AS q ON true |> SELECT id, q.b",
+        "FROM t |> LEFT ANTI JOIN u USING (k)",
+        "FROM t |> ORDER BY k DESC, id, s |> EXTEND id + 1 AS y |> WHERE y > 2 |> SELECT id, y |> LIMIT 3 |> OFFSET 1",
+        "FROM t |> ORDER BY id, k, s |> LIMIT 4 |> ORDER BY 1 DESC, s |> LIMIT 1 |> SELECT s",
+        "FROM t |> ORDER BY id DESC |> SORT BY id |> WHERE id > 1 ORDER BY id, s LIMIT 2",
+        "FROM t |> SELECT id |> UNION ALL SELECT b FROM u |> AGGREGATE count(*) AS n GROUP BY id",
+        "FROM t |> SELECT id |> UNION SELECT b FROM u |> EXCEPT ALL VALUES (1), (2) |> INTERSECT (FROM t |> SELECT id)",
+        "FROM t |> SELECT id UNION ALL SELECT b FROM u |> WHERE id > 1",
+        "FROM t |> SELECT k, s, id |> PIVOT (sum(id) FOR s IN ('a' AS aa, 'b' AS bb)) |> WHERE aa > 1",
+        "FROM t |> SELECT id, k |> UNPIVOT (v FOR name IN (id, k)) |> AGGREGATE sum(v) AS s GROUP BY name",
+        "FROM u |> EXTEND explode(xs) AS e |> AGGREGATE sum(e) AS s GROUP BY k",
+        "FROM t, u |> WHERE t.k = u.k |> SELECT t.*, u.b |> EXTEND (SELECT max(b) FROM u AS v WHERE v.k = t.k) AS m",
+        "WITH a AS (FROM t |> SELECT id, k), b AS (SELECT k FROM a |> WHERE k > 10) FROM b |> JOIN a USING (k)",
+        "SELECT q.id, (FROM u |> WHERE u.k = q.k |> AGGREGATE count(*)) AS n FROM (FROM t |> WHERE id > 1) AS q",
+        "VALUES (1, 2), (3, 4) AS v(a, b) |> SELECT a + b AS c",
+    ],
+    "operators, literals and types": [
+        "SELECT id !> 2 AS p, id !< 2 AS q, X '1F' AS x, x\"ab\" AS y FROM t WHERE k !< 10",
+        "SELECT -1::string AS d, -1.5::int AS e, -1L AS g, -k::string AS h FROM t WHERE k IS NOT NULL",
+        "SELECT id, CAST(d AS TIMESTAMP WITHOUT TIME ZONE) AS n, CAST(d AS TIMESTAMP WITH LOCAL TIME ZONE) AS l "
+        "FROM t JOIN u ON t.k = u.k",
+        "SELECT CAST(s AS STRING COLLATE UTF8_LCASE) = 'A' AS a, s::STRING COLLATE UTF8_LCASE = 'B' AS b FROM t",
+    ],
+    "NULLs without a type": [
+        "SELECT k, sum(NULL) AS a, avg(NULL) AS b, max(NULL) AS c, min(NULL) AS d, count(NULL) AS e FROM t GROUP BY k",
+        "SELECT sum(v) AS a, avg(v) AS b, max(v) AS c, count(DISTINCT v) AS f FROM (SELECT NULL AS v FROM t)",
+        "SELECT sum(DISTINCT NULL) AS a, try_sum(NULL) AS c, bool_and(NULL) AS d, some(NULL) AS e, bit_or(NULL) AS f,"
+        " bit_and(NULL) AS g, bit_xor(NULL) AS h, sum(NULL) FILTER (WHERE id > 1) AS i FROM t",
+        "SELECT k, bool_and(v) AS a, bool_or(v) AS b FROM (SELECT k, CAST(id > 1 AS STRING) AS v FROM t) GROUP BY k",
+    ],
+    "generators over groups": [
+        "SELECT k, explode(collect_list(id)) AS e FROM t GROUP BY k HAVING e > 1",
+        "SELECT k + 1 AS k, max(id) AS m, explode(collect_list(id)) AS e FROM t GROUP BY k HAVING m > 2 AND k > 11",
+        "SELECT k, posexplode(sort_array(collect_list(id))) AS (p, e) FROM t GROUP BY k HAVING p > 0",
+        "SELECT k, explode(collect_list(id)) AS e FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM u WHERE u.b = e)",
+        "SELECT k, explode(collect_list(id)) AS e FROM t GROUP BY k "
+        "QUALIFY row_number() OVER (PARTITION BY k ORDER BY e) = 1",
+    ],
     "shapes": [
         "FROM t |> WHERE id > 1 |> SELECT id, k",
         "FROM t |> WHERE id > 1 |> EXTEND id * 2 AS y |> AGGREGATE sum(y) AS s GROUP BY k",
@@ -252,6 +347,20 @@ def test_constructs_follow_their_tables(spark: SparkSession, group: str) -> None
         # Spark runs each step of a recursion as a job of its own.
         batches = BATCHES[:3] if group == "recursion" else BATCHES
         check(spark, TABLES, GROUPS[group], batches, magnitude=100.0)
+
+
+def test_every_keyword_is_a_name_where_it_is_one_to_spark(spark: SparkSession) -> None:
+    parser = spark._jsparkSession.sessionState().sqlParser()  # type: ignore[union-attr]
+    words = {word.lower() for (word,) in spark.sql("SELECT keyword FROM sql_keywords()").collect()}
+    names = []
+    for word in sorted(words - {"current_path"}):  # a function, whatever columns there are
+        with contextlib.suppress(PySparkException):
+            parser.parsePlan(f"SELECT q.{word} FROM (SELECT id AS {word} FROM t) AS q")
+            names.append(word)
+    assert len(names) > 300
+    made = ", ".join(f"id + {number} AS {name}" for number, name in enumerate(names))
+    query = f"SELECT {', '.join(f'q.{name}' for name in names)} FROM (SELECT {made} FROM t) AS q"
+    check(spark, TABLES, query, BATCHES[:1], reopen=True)
 
 
 def test_names_that_differ_by_case(spark: SparkSession) -> None:
@@ -359,6 +468,21 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ("SELECT current_timestamp() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
         ("SELECT current_timestamp AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
         ("SELECT now() AS r", "INCR_NONDETERMINISTIC", CLOCK),
+        ("VALUES (current_date)", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT a FROM t LIMIT year(current_date)", "INCR_NONDETERMINISTIC", CLOCK),
+        ("SELECT a AS current_date, current_date AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        (
+            "SELECT (SELECT current_date) AS r FROM (SELECT a AS current_date FROM t)",
+            "INCR_NONDETERMINISTIC",
+            CLOCK,
+        ),
+        ("SELECT user AS r FROM t", "INCR_NONDETERMINISTIC", "literal"),
+        (
+            "SELECT current_path AS r FROM (SELECT '' AS current_path FROM t)",
+            "INCR_NONDETERMINISTIC",
+            "literal",
+        ),
+        ("FROM t |> TABLESAMPLE (50 PERCENT)", "INCR_NONDETERMINISTIC", "condition"),
         ("SELECT current_date AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
         ("SELECT curdate() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
         ("SELECT localtimestamp() AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
@@ -408,6 +532,13 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
         ("SELECT a FROM IDENTIFIER('t' || '')", "INCR_UNSUPPORTED", "Write the name"),
+        ("SELECT NULL AS z FROM t INTERSECT SELECT NULL FROM u", "INCR_UNSUPPORTED", "Cast"),
+        (
+            "SELECT p.a FROM (SELECT NULL AS z, a FROM t) AS p JOIN (SELECT NULL AS z FROM u) AS q"
+            " ON p.z <=> q.z",
+            "INCR_UNSUPPORTED",
+            "Cast",
+        ),
         (
             "SELECT k FROM t ORDER BY window(timestamp_seconds(a), '1 hour')",
             "INCR_UNSUPPORTED",

@@ -15,12 +15,14 @@ from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Built, Catalog, Cte, Environment
 from spark_incr.plan.nodes import Node
 from spark_incr.plan.ordering import limited_result
+from spark_incr.plan.pipes import build_pipe
 from spark_incr.plan.recursion import is_recursive
 from spark_incr.plan.relations import build_constant
 from spark_incr.plan.scope import Names, spelled
 from spark_incr.plan.select import build_select
 from spark_incr.plan.set_operations import build_set_operation
 from spark_incr.plan.syntax import refuse_clauses, unsupported, words
+from spark_incr.sql.pipes import Piped
 
 
 def build_plan(query: exp.Query, catalog: Catalog, analyzer: Analyzer) -> Node:
@@ -37,6 +39,8 @@ def _query(query: exp.Expr, env: Environment) -> Built:
         return build_select(query, env)
     if isinstance(query, exp.SetOperation):
         return build_set_operation(query, env)
+    if isinstance(query, Piped):
+        return build_pipe(query, env)
     if isinstance(query, exp.Values):
         return build_constant(query, env)
     raise unsupported(query, words(query))

@@ -86,8 +86,13 @@ def in_collation(value: exp.Expr, target: T.StringType) -> exp.Expr:
 
 def check_keys(plan: Iterable[Node]) -> None:
     """Refuse keys that are compared in a way that only Spark knows: maps of strings with a
-    collation."""
+    collation, and NULLs without a type, which no join of Spark's finds equal by `<=>`."""
     for node in plan:
+        if isinstance(node, Join) and not node.exact:
+            for (name, _), safe in zip(node.keys, node.null_safe, strict=False):
+                if safe and isinstance(node.left.type_of(name), T.NullType):
+                    what = "<=> of NULLs without a type"
+                    raise error("INCR_UNSUPPORTED", what=what, hint="Cast them to a type.")
         for name, kind in _keys(node):
             if is_collated(kind):
                 raise uncompared(name, kind)

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from spark_incr.plan.scope import Names
 from spark_incr.plan.types import Schema
+from spark_incr.sql.written_names import Place
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,9 @@ class Analyzer(Protocol):
 
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
+
+    def names(self, text: str) -> tuple[Place, ...]:
+        """The places of a query that are names, if it takes that to read it."""
 
     def reads(self, text: str) -> Sequence[Read]:
         """The places where a query names relations, in order."""

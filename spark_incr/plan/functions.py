@@ -7,6 +7,7 @@ aggregates and whether it is deterministic.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -46,6 +47,13 @@ UNSTABLE: dict[str, str] = {
 }
 """Functions of Spark whose value depends on more than the rows, and what to do instead."""
 
+_BARE = {
+    **{n: n for n in ("current_date", "current_timestamp", "current_time", "current_path")},
+    **dict.fromkeys(("current_user", "user", "session_user"), "current_user"),
+    "localtime": "current_time",
+}
+"""What Spark calls without parentheses, where no column has the name, and which function it is."""
+
 _UNSTABLE_BELOW: dict[str, tuple[int, str]] = {
     "unix_timestamp": (1, CLOCK),
     "aes_encrypt": (5, "Give the initialization vector; without it Spark draws one."),
@@ -65,6 +73,19 @@ _CLASSES: dict[type[exp.Expr], str] = {
     exp.Randn: "randn",
     exp.Uuid: "uuid",
 }
+
+
+def refuse_bare_calls(tree: exp.Expr, calls: Callable[[], Collection[str]]) -> None:
+    """Refuse a function that is called by its name alone, where it is no column.
+
+    Who knows is Spark: `calls` are the names of the functions in its plan of the query.
+    """
+    found = (c for c in tree.find_all(exp.Column) if len(c.parts) == 1)
+    bare = [(c, _BARE[c.name.lower()]) for c in found if c.name.lower() in _BARE]
+    called_in_plan = calls() if bare else ()
+    for column, function in bare:
+        if function in called_in_plan:
+            raise _unstable(column, UNSTABLE[function])
 
 
 def read_functions(tree: exp.Expr, analyzer: Analyzer) -> None:

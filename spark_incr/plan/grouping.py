@@ -31,6 +31,12 @@ from spark_incr.plan.totality import is_total
 from spark_incr.plan.types import Field, as_string, is_collated, parts
 
 Aliases = Mapping[str, exp.Expr]
+_TYPED = {
+    **dict.fromkeys(("sum", "avg"), "double"),
+    **dict.fromkeys(("bool_and", "bool_or"), "boolean"),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), "int"),
+}
+"""The type as which an aggregate takes a text or a NULL without a type."""
 _INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType)
 
 
@@ -223,8 +229,8 @@ class AggregateReader:
         if reading is None:
             return self._as_written(expression)
         arguments = [a.unnest() for a in reading.arguments]
-        if reading.function in ("sum", "avg"):
-            arguments = self._as_numbers(arguments)
+        if reading.function in _TYPED:
+            arguments = self._in_type(arguments, _TYPED[reading.function])
         condition = found.condition
         identity = exp.Tuple(
             expressions=[
@@ -256,11 +262,11 @@ class AggregateReader:
             return argument
         return exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
 
-    def _as_numbers(self, arguments: list[exp.Expr]) -> list[exp.Expr]:
-        """Texts as doubles, as which Spark adds them up."""
+    def _in_type(self, arguments: list[exp.Expr], type_: str) -> list[exp.Expr]:
+        """Texts, and NULLs without a type, in the type as which Spark takes them."""
         types = self.env.types(self.node.schema, arguments)
         return [
-            exp.cast(a, "double") if isinstance(as_string(t), T.StringType) else a
+            exp.cast(a, type_) if isinstance(as_string(t), (T.StringType, T.NullType)) else a
             for a, t in zip(arguments, types, strict=True)
         ]
 

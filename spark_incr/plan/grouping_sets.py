@@ -16,7 +16,7 @@ from spark_incr.plan.context import Context
 from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Node, Project, UnionAll, column
 from spark_incr.plan.scope import spelled
-from spark_incr.plan.syntax import transformed
+from spark_incr.plan.syntax import is_subquery, transformed
 from spark_incr.plan.types import Field
 
 Set = tuple[exp.Expr, ...]
@@ -105,11 +105,13 @@ def expand(
 
 
 def with_grouping_id(expression: exp.Expr) -> exp.Expr:
-    """An expression with grouping_id() for its name."""
+    """An expression with grouping_id() for its name; subqueries stay as they are."""
 
     def change(node: exp.Expr) -> exp.Expr:
         named = isinstance(node, exp.Column) and len(node.parts) == 1
-        return exp.GroupingId() if named and spelled(node.name) == GROUPING_ID else node
+        if named and spelled(node.name) == GROUPING_ID:
+            return exp.GroupingId()
+        return node.copy() if is_subquery(node) else node
 
     return transformed(expression, change)
 

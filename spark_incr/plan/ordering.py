@@ -78,7 +78,7 @@ def limited(query: exp.Expr, built: Built, sort: Sequence[exp.Ordered], env: Env
     """The first rows of a query, if it asks for those; its sort columns come last, unshown."""
     if not _is_limited(query):
         return built
-    limit, offset = (_number(_written(query, name), env) for name in ("limit", "offset"))
+    limit, offset = (written_number(query, name, env) for name in ("limit", "offset"))
     node = built.node
     columns = node.names[len(node.names) - len(sort) :]
     node, collated = with_keys(node, columns, env.context)
@@ -115,6 +115,11 @@ def _written(query: exp.Expr, name: str) -> exp.Expr | None:
     clause = query.args.get(name)
     value: exp.Expr | None = None if clause is None else clause.expression.unnest()
     return None if isinstance(value, exp.Var) and value.name.upper() == "ALL" else value
+
+
+def written_number(query: exp.Expr, name: str, env: Environment) -> int | None:
+    """What a query says behind LIMIT or OFFSET, if it says a number."""
+    return _number(_written(query, name), env)
 
 
 def _number(value: exp.Expr | None, env: Environment) -> int | None:

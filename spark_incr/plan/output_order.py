@@ -16,6 +16,7 @@ from spark_incr.plan.nodes import SortKey
 from spark_incr.plan.scope import folded
 from spark_incr.plan.syntax import canonical
 from spark_incr.sql.dialect import print_sql
+from spark_incr.sql.pipes import Piped
 
 
 def output_order(query: exp.Expr, names: Sequence[str]) -> tuple[SortKey, ...]:
@@ -36,6 +37,8 @@ def unread_keys(query: exp.Expr, names: Sequence[str]) -> list[str]:
 
 def _keys(query: exp.Expr) -> list[exp.Expr]:
     order = query.args.get("order")
+    if order is None and isinstance(query, Piped):
+        order = query.expressions[-1].this and query.expressions[-1].this.args.get("order")
     return [] if order is None else list(order.expressions)
 
 

@@ -38,6 +38,12 @@ from spark_incr.sql.dialect import position_of, print_sql
 Source = tuple[Node, Scope]
 
 
+class Rows(exp.Expression):
+    """In the place of a relation: rows and names that are known already."""
+
+    arg_types = {"this": True}  # noqa: RUF012, as sqlglot declares it
+
+
 def build_from(select: exp.Select, env: Environment) -> Source:
     """The rows of a FROM clause with its LATERAL VIEWs, and the names in it."""
     clause = select.args.get("from_") or select.args.get("from")
@@ -45,7 +51,7 @@ def build_from(select: exp.Select, env: Environment) -> Source:
     if clause is not None:
         source = _relation(clause.this, env)
         for join in select.args.get("joins") or []:
-            source = _join(source, join, env)
+            source = joined_with(source, join, env)
     for view in select.args.get("laterals") or []:
         node, scope, function = below_time_window(view.this, *source, env)
         read = exp.Lateral(**{**view.args, "this": function})
@@ -54,7 +60,9 @@ def build_from(select: exp.Select, env: Environment) -> Source:
 
 
 def _relation(source: exp.Expr, env: Environment) -> Source:
-    if isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
+    if isinstance(source, Rows):
+        node, scope = source.args["this"]
+    elif isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
         node, scope = _called(source, env)
     elif isinstance(source, exp.Lateral):
         # There is nothing before it that it could read: the rows of it alone.
@@ -81,7 +89,7 @@ def _relation(source: exp.Expr, env: Environment) -> Source:
     for pivot in source.args.get("pivots") or []:
         node, scope = pivoted(node, scope, pivot, env)
     for join in source.args.get("joins") or []:
-        node, scope = _join((node, scope), join, env)
+        node, scope = joined_with((node, scope), join, env)
     return node, scope
 
 
@@ -156,8 +164,8 @@ def _named_query(cte: Cte, env: Environment) -> Built:
     return built
 
 
-def _join(left: Source, join: exp.Join, env: Environment) -> Source:
-    """A join, and what PIVOT and UNPIVOT behind it make of its rows: they are of all that stands
+def joined_with(left: Source, join: exp.Join, env: Environment) -> Source:
+    """The rows before a join with those behind it, and what PIVOT and UNPIVOT behind it make of its rows: they are of all that stands
     before them, and not of the relation that they follow."""
     pivots = [*(join.this.args.get("pivots") or []), *(join.args.get("pivots") or [])]
     if pivots:
@@ -297,7 +305,9 @@ def _join_using(
     ]
     node = _joined(left[0], right[0], equalities, kind, env)
     if kind.left_only:
-        return node, left[1]
+        places = {here: place for place, (_, here, _) in enumerate(pairs)}
+        columns = sorted(left[1].columns, key=lambda c: places.get(c.column, len(places)))
+        return node, Scope(tuple(columns))
     merged: list[Visible] = []
     hidden: set[str] = set()
     for name, here, there in pairs:
@@ -306,8 +316,8 @@ def _join_using(
         if kind is JoinKind.FULL:
             either = exp.Coalesce(this=column(here), expressions=[column(there)])
             source = env.names.fresh(name)
-            columns: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
-            node = env.project(node, [*columns, (source, either)])
+            kept: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
+            node = env.project(node, [*kept, (source, either)])
         merged.append(Visible((), name, source, char_length(node.type_of(source))))
     rest = (left[1] + right[1]).hide(hidden)
     return node, Scope(tuple(merged) + rest.columns)

@@ -72,6 +72,11 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         if any(clauses) or any(has_aggregate(e) for _, e in items):
             select, items, node, scope = _over_groups(select, items, node, scope, env)
         items, node = _with_generated(items, node, scope, env)
+        if select.args.get("having"):
+            # Spark takes it of what the generator makes, by the names of the result.
+            condition = _qualified(select.args["having"].this, items, scope)
+            node = keep_where(env, node, condition, scope)
+            select = exp.Select(**{**select.args, "having": None})
     sort = sort_items(select, items, scope)
     qualify = select.args.get("qualify")
     hidden = [(_QUALIFY, _qualified(qualify.this, items, scope))] if qualify else []
@@ -183,9 +188,6 @@ def _over_groups(
     select: exp.Select, items: Items, node: Node, scope: Scope, env: Environment
 ) -> tuple[exp.Select, Items, Node, Scope]:
     """A SELECT with a generator as one over groups that have the generator's operands as columns."""
-    for clause in ("having", "qualify"):
-        if select.args.get(clause):  # Spark takes these of what the generator makes
-            raise unsupported(select.args[clause], f"{clause.upper()} beside a generator")
 
     def is_of_groups(operand: exp.Expr) -> bool:
         return has_aggregate(operand) or operand.find(exp.Column, Bound, exp.Query) is not None

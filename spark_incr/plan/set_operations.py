@@ -13,7 +13,7 @@ from spark_incr.plan.joins import cast_to, keyed_join, only
 from spark_incr.plan.nodes import Aggregate, JoinKind, Node, Project, UnionAll, column
 from spark_incr.plan.ordering import limited_result
 from spark_incr.plan.sessions import in_sessions, refuse_sessions
-from spark_incr.plan.syntax import refuse_clauses, words
+from spark_incr.plan.syntax import refuse_clauses, unsupported, words
 from spark_incr.plan.types import Field, Schema, is_collated
 
 _CLAUSES = {"this", "expression", "distinct", "with_", "order", "limit", "offset"}
@@ -38,6 +38,9 @@ def build_set_operation(operation: exp.SetOperation, env: Environment) -> Built:
             node = in_sessions(node, [column(n) for n in node.names], env)
             node = Aggregate(node.schema, node, node.names, ())
     else:
+        if distinct and any(isinstance(t, T.NullType) for t in types):
+            hint = "Cast them to a type: Spark finds no two of them equal here."
+            raise unsupported(operation, f"{words(operation)} of NULLs without a type", hint)
         refuse_sessions(left.node, left.node.names, operation, words(operation))
         intersect = isinstance(operation, exp.Intersect)
         if intersect and distinct and any(map(is_collated, types)):

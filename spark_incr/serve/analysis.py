@@ -49,9 +49,11 @@ from spark_incr.serve.settings import (
     settings_of,
     under,
 )
-from spark_incr.serve.spark_plans import casts_to_today, items, names_in, unstable_in
+from spark_incr.serve.spark_names import keywords_as_names, name_places
+from spark_incr.serve.spark_plans import casts_to_today, expressions, items, names_in, unstable_in
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
+from spark_incr.sql.written_names import NAMES, Place, known_names
 
 _ONE_PARTITION = 100_000
 # Texts that Spark takes for the current day where it casts them to a time, asked or unasked.
@@ -250,6 +252,29 @@ class SparkAnalysis:
             if self.spark.conf.get(key, value) != value:
                 hint = f"SET {key} = {value}, its default."
                 raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
+
+    def functions_in(self, text: str) -> set[str]:
+        """What Spark's plan of a query is made of, by name."""
+        frame: Any = self.spark.sql(text)
+        plan = frame._jdf.queryExecution().analyzed()
+        return {expression.prettyName() for expression in expressions(plan)}
+
+    def names(self, text: str) -> tuple[Place, ...]:
+        return known_names(text, self.memory)
+
+    def same_reading(self, text: str, tree: exp.Expr) -> bool:
+        """Whether a tree is what Spark reads in a text.
+
+        The tree is written with every name in quotes and every operation in parentheses, and that
+        is the same query for Spark. Were a word in it a name to Spark and a clause to the tree, the
+        two would still agree; so no name may be left that is a keyword.
+        """
+        written = print_sql(bracketed(tree), identify=True)
+        return self.same_query(text, written) and not keywords_as_names(self.spark, written)
+
+    def learn_names(self, text: str) -> None:
+        """Let Spark say where a query writes names: it has more of them than sqlglot finds."""
+        self.memory[NAMES + text] = json.dumps(name_places(self.spark, text))
 
     # Queries that are computed anew
 

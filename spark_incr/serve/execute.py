@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_incr.catalog import StoredView
 from spark_incr.compile import order_note
 from spark_incr.engine import Engine, Relation
 from spark_incr.errors import IncrementalError, Position, error
@@ -62,6 +63,7 @@ from spark_incr.sql.statements import (
     Trigger,
     TriggerKind,
 )
+from spark_incr.sql.written_names import known_names
 
 
 def execute(engine: Engine, spark: SparkSession, statement: Statement, text: str) -> DataFrame:
@@ -195,6 +197,11 @@ def _create_view(engine: Engine, statement: CreateView) -> str:
     return f"created view {statement.name}{_notes(engine, statement.name)}"
 
 
+def _order_note(stored: StoredView) -> str:
+    text = stored.statement.query_text
+    return order_note(text, stored.schema, known_names(text, stored.memory))
+
+
 def _notes(engine: Engine, name: str) -> str:
     """What is to be known of a view: who refreshes it, what a batch costs, how its rows are read."""
     relation = engine.relation_named(name, "view")
@@ -204,7 +211,7 @@ def _notes(engine: Engine, name: str) -> str:
     notes = [
         _note(engine, statement.trigger),
         reason and f"each batch computes all of it anew ({reason})",
-        order_note(statement.query_text, relation.schema),
+        _order_note(relation.stored),
     ]
     return "".join(f"; {note}" for note in notes if note)
 
@@ -300,7 +307,7 @@ def _explained(flow: Dataflow, mode: ExplainMode, relation: Relation | None) -> 
         snapshot = relation.contents.snapshot
         text += f"\noutput: {snapshot.count()} distinct rows, {snapshot.nbytes()} bytes"
         assert relation.stored is not None
-        order = order_note(relation.stored.statement.query_text, relation.schema)
+        order = _order_note(relation.stored)
         text += order and f"\norder: {order}"
     if mode is ExplainMode.EXTENDED:
         text += "\n\n" + stage_texts(plan)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
 
 import sqlglot
@@ -15,6 +14,9 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_incr.errors import Position, error
+from spark_incr.sql.pipes import Piped, step_sql
+from spark_incr.sql.query_parser import QueryParser
+from spark_incr.sql.written_names import Place, hide_names, show_names
 
 DIALECT = "spark"
 
@@ -104,7 +106,7 @@ class SparkText(Spark):
         # A quote is doubled or escaped by a backslash.
         STRING_ESCAPES = ["\\", "'", '"']  # noqa: RUF012, as sqlglot declares it
 
-    class Parser(SparkParser):
+    class Parser(QueryParser):
         ADD_JOIN_ON_TRUE = False
         TERM = SparkParser.TERM | {TokenType.DPIPE: exp.DPipe}
         # FOR stands in PIVOT; comprehensions are not Spark's.
@@ -130,23 +132,34 @@ class SparkText(Spark):
         COLON_CHAIN_IS_SINGLE_EXTRACT = False
 
         def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
-            """`window` is a word of its own only where it names a window; else it is a name."""
+            """`window` is a word of its own only where it names a window; else it is a name.
+
+            So is `current_date` without parentheses: Spark looks for a column first.
+            """
             for place, token in enumerate(raw_tokens):
-                following = [t.token_type for t in raw_tokens[place + 2 : place + 4]]
-                if token.token_type == TokenType.WINDOW and following != [
-                    TokenType.ALIAS,
-                    TokenType.L_PAREN,
-                ]:
+                following = [t.token_type for t in raw_tokens[place + 1 : place + 4]]
+                if token.token_type == TokenType.WINDOW:
+                    names = following[1:] != [TokenType.ALIAS, TokenType.L_PAREN]
+                elif token.token_type in SparkParser.NO_PAREN_FUNCTIONS:
+                    names = following[:1] != [TokenType.L_PAREN]
+                else:
+                    continue
+                if names:
                     token.token_type = TokenType.VAR
-            return super().parse(raw_tokens, sql)
+            return super().parse(_with_hexadecimals(raw_tokens), sql)
 
         def _parse_equality(self, parse_is: bool = True) -> exp.Expr | None:
             """Comparisons of every kind, and then a predicate over all of it."""
             this = self._parse_bitwise()
-            while self._match_set(_COMPARISONS):
-                kind = _COMPARISONS[self._prev.token_type]
+            while (kind := self._parse_comparing()) is not None:
                 this = self._build_predicate(kind, this, self._parse_bitwise())
             return self._parse_range(this, parse_is=True) if parse_is else this
+
+        def _parse_comparing(self) -> type[exp.Binary] | None:
+            for token, kind in ((TokenType.GT, exp.LTE), (TokenType.LT, exp.GTE)):
+                if self._match_pair(TokenType.NOT, token):  # !> and !<
+                    return kind
+            return _COMPARISONS[self._prev.token_type] if self._match_set(_COMPARISONS) else None
 
         def _parse_bitwise(self, level: int = len(_BITS)) -> exp.Expr | None:
             """Shifts bind tighter than &, that tighter than ^, and that tighter than |."""
@@ -199,7 +212,14 @@ class SparkText(Spark):
                     "by LATERAL.",
                     position=Position(token.line, token.col - (token.end - token.start)),
                 )
-            return super()._parse_unary()
+            result = super()._parse_unary()
+            cast = result.this if isinstance(result, exp.Neg) else None
+            if not isinstance(cast, exp.Cast) or not cast.meta.get(_SUFFIXED):
+                return result
+            if cast.to.this.name in _SUFFIXES:
+                return result
+            cast.set("this", exp.Neg(this=cast.this))  # -1::STRING is -1 as a text
+            return self.expression(cast)
 
         def _parse_table_alias(
             self, alias_tokens: Collection[TokenType] | None = None
@@ -268,6 +288,24 @@ class SparkText(Spark):
             result.meta.pop(_SUFFIXED, None)
             return result
 
+        def _parse_types(
+            self,
+            check_func: bool = False,
+            schema: bool = False,
+            allow_identifiers: bool = True,
+            with_collation: bool = False,
+        ) -> exp.Expr | None:
+            """A collation is part of a type, and so is the time zone that a timestamp is without."""
+            result = super()._parse_types(check_func, schema, allow_identifiers)
+            if not isinstance(result, exp.DataType):
+                return result
+            words = [token.text.upper() for token in self._tokens[: self._index][-3:]]
+            if words == ["WITHOUT", "TIME", "ZONE"]:
+                result.set("this", exp.DType.TIMESTAMPNTZ)
+            elif result.is_type(exp.DType.TEXT) and self._match(TokenType.COLLATE):
+                result.set("collate", self._parse_id_var())
+            return result
+
         def _parse_type(
             self, parse_interval: bool = True, fallback_to_identifier: bool = False
         ) -> exp.Expr | None:
@@ -284,11 +322,11 @@ class SparkText(Spark):
         SUPPORTS_TEMPORAL_PRECISION = True
         TYPE_MAPPING = SparkGenerator.TYPE_MAPPING | {exp.DType.TIME: "TIME"}
         # sqlglot would write QUALIFY and some joins in other ways.
-        TRANSFORMS = {  # noqa: RUF012, as sqlglot declares it
+        TRANSFORMS = {
             kind: transform
             for kind, transform in SparkGenerator.TRANSFORMS.items()
             if kind not in (exp.Select, exp.JSONExtract)
-        }
+        } | {Piped: lambda self, e: self.piped_sql(e)}
 
         def sql(
             self, expression: str | exp.Expr | None, key: str | None = None, comment: bool = True
@@ -349,6 +387,12 @@ class SparkText(Spark):
                 return self.cast_sql(expression)
             return super().trycast_sql(expression)
 
+        def piped_sql(self, expression: Piped) -> str:
+            """Steps are written as they were read."""
+            steps = [step_sql(step, self) for step in expression.expressions]
+            text = self.sep().join([self.sql(expression, "this"), *steps])
+            return self.prepend_ctes(expression, self.query_modifiers(expression, text))
+
         def not_sql(self, expression: exp.Not) -> str:
             """`x IS NOT NULL` and `NOT x IS NULL` stay what they were."""
             test = expression.this
@@ -357,14 +401,23 @@ class SparkText(Spark):
             return super().not_sql(expression)
 
 
-_TABLE = re.compile(r"\A\s*TABLE\b|\A\s*(?=VALUES\b)", re.IGNORECASE)
-"""`TABLE t` and `VALUES (1)` are queries of their own to Spark."""
+def _with_hexadecimals(tokens: list[Token]) -> list[Token]:
+    """The tokens with `X '1F'`, two to sqlglot if there is a blank or another quote, as one."""
+    result: list[Token] = []
+    for token in tokens:
+        last = result[-1] if result else token
+        prefix = last.token_type == TokenType.VAR and last.text.upper() == "X"
+        if prefix and token.token_type == TokenType.STRING:
+            last.token_type, last.text = TokenType.HEX_STRING, token.text
+        else:
+            result.append(token)
+    return result
 
 
-def parse_query(text: str) -> exp.Query:
-    """The syntax tree of one query."""
+def parse_query(text: str, names: Iterable[Place] = ()) -> exp.Query:
+    """The syntax tree of one query, in which these places are names whatever they say."""
     try:
-        tree = sqlglot.parse_one(_TABLE.sub("SELECT * FROM ", text), read=SparkText)
+        tree = _parsed(text, names)
     except ParseError as failure:
         first = failure.errors[0] if failure.errors else {}
         place = Position(int(first["line"]), int(first["col"])) if first.get("line") else None
@@ -385,6 +438,17 @@ def parse_query(text: str) -> exp.Query:
     return tree
 
 
+def _parsed(text: str, names: Iterable[Place]) -> exp.Expr:
+    dialect = SparkText()
+    tokens = dialect.tokenize(text)
+    hide_names(tokens, names)
+    trees = [tree for tree in dialect.parser().parse(tokens, text) if tree is not None]
+    if len(trees) != 1:
+        raise error("INCR_SYNTAX", what="a view is made of one query")
+    show_names(trees[0])
+    return trees[0]
+
+
 def _write_identifiers(tree: exp.Expr) -> None:
     """Put the names that IDENTIFIER() says in its place: of relations, or of columns."""
     for call in list(tree.find_all(exp.Anonymous)):
@@ -403,9 +467,9 @@ def _write_identifiers(tree: exp.Expr) -> None:
             call.replace(sqlglot.parse_one(written, read=SparkText))
 
 
-def print_sql(tree: exp.Expr, pretty: bool = False) -> str:
-    """A tree as Spark SQL."""
-    return tree.sql(dialect=SparkText, pretty=pretty, comments=False)
+def print_sql(tree: exp.Expr, pretty: bool = False, identify: bool = False) -> str:
+    """A tree as Spark SQL; if it is to `identify`, with every name in quotes."""
+    return tree.sql(dialect=SparkText, pretty=pretty, comments=False, identify=identify)
 
 
 _OPERATORS: tuple[type[exp.Expr], ...] = (
