@@ -32,6 +32,12 @@ from spark_incr.plan.types import Field, as_string, is_collated, parts
 
 Aliases = Mapping[str, exp.Expr]
 _INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType)
+_UNTYPED = {
+    **dict.fromkeys(("sum", "avg", "median", "percentile"), "double"),
+    **dict.fromkeys(("bool_and", "bool_or", "count_if"), "boolean"),
+    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), "int"),
+}
+"""The type that functions read where an argument has none."""
 
 
 class Pending(exp.Expression):
@@ -223,8 +229,8 @@ class AggregateReader:
         if reading is None:
             return self._as_written(expression)
         arguments = [a.unnest() for a in reading.arguments]
-        if reading.function in ("sum", "avg"):
-            arguments = self._as_numbers(arguments)
+        if reading.function in _UNTYPED:
+            arguments = self._as_read(arguments, reading.function)
         condition = found.condition
         identity = exp.Tuple(
             expressions=[
@@ -256,11 +262,12 @@ class AggregateReader:
             return argument
         return exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
 
-    def _as_numbers(self, arguments: list[exp.Expr]) -> list[exp.Expr]:
-        """Texts as doubles, as which Spark adds them up."""
+    def _as_read(self, arguments: list[exp.Expr], function: str) -> list[exp.Expr]:
+        """Arguments as Spark casts them: a NULL without a type, and texts that are added up."""
         types = self.env.types(self.node.schema, arguments)
+        texts = (T.StringType,) if function in ("sum", "avg") else ()
         return [
-            exp.cast(a, "double") if isinstance(as_string(t), T.StringType) else a
+            exp.cast(a, _UNTYPED[function]) if isinstance(as_string(t), (T.NullType, *texts)) else a
             for a, t in zip(arguments, types, strict=True)
         ]
 
