@@ -147,6 +147,11 @@ GROUPS: dict[str, list[str]] = {
         "SELECT id FROM t WHERE id NOT IN ((SELECT max(b) FROM u WHERE b > 5))",
         "SELECT id, id IN ((SELECT b FROM u WHERE b = 3)) AS i FROM t",
     ],
+    "NULL without a type, aggregated": [
+        "SELECT k, sum(NULL) AS a, avg(NULL) AS b, sum(DISTINCT NULL) AS c, bit_xor(NULL) AS d, "
+        "count_if(NULL) AS e FROM t GROUP BY k",
+        "SELECT bool_and(NULL) AS a, bit_or(NULL) AS b, median(NULL) AS c, percentile(NULL, 0.5) AS d FROM t",
+    ],
     "Hive's name of grouping_id()": [
         "SELECT k, s, grouping__id, count(*) AS n FROM t GROUP BY CUBE(k, s) HAVING grouping__id > 0",
         "SELECT k, sum(id) AS n FROM t GROUP BY ROLLUP(k) ORDER BY GROUPING__ID DESC, k LIMIT 2",

@@ -31,13 +31,13 @@ from spark_incr.plan.totality import is_total
 from spark_incr.plan.types import Field, as_string, is_collated, parts
 
 Aliases = Mapping[str, exp.Expr]
-_TYPED = {
-    **dict.fromkeys(("sum", "avg"), "double"),
-    **dict.fromkeys(("bool_and", "bool_or"), "boolean"),
+_INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType)
+_UNTYPED = {
+    **dict.fromkeys(("sum", "avg", "median", "percentile"), "double"),
+    **dict.fromkeys(("bool_and", "bool_or", "count_if"), "boolean"),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), "int"),
 }
-"""The type as which an aggregate takes a text or a NULL without a type."""
-_INTERVALS = (T.DayTimeIntervalType, T.YearMonthIntervalType)
+"""The type that functions read where an argument has none."""
 
 
 class Pending(exp.Expression):
@@ -229,8 +229,8 @@ class AggregateReader:
         if reading is None:
             return self._as_written(expression)
         arguments = [a.unnest() for a in reading.arguments]
-        if reading.function in _TYPED:
-            arguments = self._in_type(arguments, _TYPED[reading.function])
+        if reading.function in _UNTYPED:
+            arguments = self._as_read(arguments, reading.function)
         condition = found.condition
         identity = exp.Tuple(
             expressions=[
@@ -262,11 +262,13 @@ class AggregateReader:
             return argument
         return exp.Case(ifs=[exp.If(this=condition.copy(), true=argument.copy())])
 
-    def _in_type(self, arguments: list[exp.Expr], type_: str) -> list[exp.Expr]:
-        """Texts, and NULLs without a type, in the type as which Spark takes them."""
+    def _as_read(self, arguments: list[exp.Expr], function: str) -> list[exp.Expr]:
+        """Arguments as Spark casts them: a NULL without a type, and texts, but for those taken bit by
+        bit."""
         types = self.env.types(self.node.schema, arguments)
+        texts = () if function.startswith("bit_") else (T.StringType,)
         return [
-            exp.cast(a, type_) if isinstance(as_string(t), (T.StringType, T.NullType)) else a
+            exp.cast(a, _UNTYPED[function]) if isinstance(as_string(t), (T.NullType, *texts)) else a
             for a, t in zip(arguments, types, strict=True)
         ]
 
