@@ -211,6 +211,7 @@ GROUPS: dict[str, list[str]] = {
         "SELECT id, sum(id) OVER order AS z FROM t AS where WINDOW order AS (PARTITION BY where.k)",
         "SELECT k AS select, order FROM u LATERAL VIEW explode(xs) AS order",
         "SELECT k, e FROM u LATERAL VIEW OUTER explode(xs) q e",
+        "SELECT k, e FROM u, LATERAL explode(collection => xs) AS q(e)",
         "SELECT * FROM (SELECT k, s AS year, id FROM t) PIVOT (sum(id) FOR year IN ('a' AS left, 'b' AS end))",
         "SELECT k AS all, count(*) AS select FROM t GROUP BY ALL HAVING all > 10 ORDER BY ALL DESC LIMIT 2",
         "SELECT transform(array(k), end -> end + id) AS from, struct(id AS select).select AS as FROM t",
