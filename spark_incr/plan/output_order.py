@@ -38,8 +38,17 @@ def unread_keys(query: exp.Expr, names: Sequence[str]) -> list[str]:
 def _keys(query: exp.Expr) -> list[exp.Expr]:
     order = query.args.get("order")
     if order is None and isinstance(query, Piped):
-        order = query.expressions[-1].this and query.expressions[-1].this.args.get("order")
+        order = _last_order(query)
     return [] if order is None else list(order.expressions)
+
+
+def _last_order(piped: Piped) -> exp.Order | None:
+    """The order that the last steps of a pipe leave; LIMIT and OFFSET keep one."""
+    for step in reversed(piped.expressions):
+        order: exp.Order | None = step.this.args.get("order") if step.this else None
+        if order is not None or step.args["kind"] != "RESULT":
+            return order
+    return None
 
 
 def _output(key: exp.Expr, query: exp.Expr, names: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ _KEYWORDS = ("//identifier//nonReserved", "//strictIdentifier/nonReserved", "//s
 # These are said by name and looked up elsewhere: sqlglot has to know them as they are.
 _CALLED = (
     *("//functionName//identifier", "//lateralView/qualifiedName//identifier"),
-    "//hint//identifier",
+    *("//hint//identifier", "//namedArgumentExpression/identifier"),
 )
 
 

@@ -40,6 +40,9 @@ class Step(exp.Expression):
     }
 
 
+_OF_THE_WHOLE = ("order", "limit", "offset", "sort", "distribute", "cluster")
+
+
 def parse_step(parser: Parser) -> Step:
     """What stands behind `|>`."""
     if parser._match_text_seq("EXTEND"):
@@ -74,6 +77,17 @@ def parse_step(parser: Parser) -> Step:
     if not any(result.args.values()):
         parser.raise_error("Unknown step of a pipe")
     return Step(kind="RESULT", this=result)
+
+
+def clauses_behind(last: Step) -> list[tuple[str, exp.Expr]]:
+    """The clauses that are read with the last query of a set operation and belong to the whole."""
+    query = last.this.expression if last.args["kind"] == "SET OPERATION" else None
+    if not isinstance(query, exp.Select):
+        return []
+    found = [(key, query.args[key]) for key in _OF_THE_WHOLE if query.args.get(key)]
+    for key, _ in found:
+        query.set(key, None)
+    return found
 
 
 def _assignment(parser: Parser) -> exp.Expr | None:

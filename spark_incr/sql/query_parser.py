@@ -6,7 +6,7 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
-from spark_incr.sql.pipes import Piped, parse_step
+from spark_incr.sql.pipes import Piped, clauses_behind, parse_step
 
 
 class QueryParser(SparkParser):
@@ -71,7 +71,10 @@ class QueryParser(SparkParser):
             steps = []
             while self._match(TokenType.PIPE_GT):
                 steps.append(parse_step(self))
-            query = self._parse_set_operations(Piped(this=query, expressions=steps)) or query
+            piped = Piped(this=query, expressions=steps)
+            for key, clause in clauses_behind(steps[-1]):
+                piped.set(key, clause)
+            query = self._parse_set_operations(piped) or piped
         return query
 
     def _parse_lateral(self) -> exp.Lateral | None:
