@@ -107,7 +107,7 @@ class Relation:
     @property
     def known(self) -> Known:
         """What a plan may use of the relation."""
-        return Known(self.name, self.schema, self.unique, self.append_only)
+        return Known(self.name, self.schema, self.unique, self.append_only, self._order)
 
     def to_json(self, changed: int) -> dict[str, Any]:
         """The relation as the manifest keeps it."""

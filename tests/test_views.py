@@ -522,6 +522,18 @@ def test_views_over_views(spark: SparkSession) -> None:
     )
 
 
+def test_the_order_of_a_view_decides_what_limit_takes(spark: SparkSession) -> None:
+    rows = [(i, f"r{i}") for i in range(6)]
+    check(
+        spark,
+        {"t": "id INT, s STRING"},
+        ["SELECT s FROM v LIMIT 2", "SELECT id FROM (SELECT * FROM v WHERE id < 4) LIMIT 2"],
+        [insert("t", *rows), delete("t", rows[5], rows[3]), insert("t", (9, "z"), (None, "n"))],
+        views={"v": "SELECT * FROM t ORDER BY id DESC NULLS FIRST"},
+        reopen=True,
+    )
+
+
 def test_static_tables(spark: SparkSession) -> None:
     rows = [("a", 1), ("a", 2), ("b", 3), (None, 4), ("b", None), ("c", 2)]
     check_life(

@@ -14,7 +14,7 @@ from sqlglot import exp
 from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Built, Catalog, Cte, Environment
 from spark_incr.plan.nodes import Node
-from spark_incr.plan.ordering import limited_result
+from spark_incr.plan.ordering import inherits_order, limited_result
 from spark_incr.plan.pipes import build_pipe
 from spark_incr.plan.recursion import is_recursive
 from spark_incr.plan.relations import build_constant
@@ -34,7 +34,9 @@ def _query(query: exp.Expr, env: Environment) -> Built:
     env = _with_ctes(query, env)
     if isinstance(query, exp.Subquery):
         refuse_clauses(query, {"this", "alias", "with_", "order", "limit", "offset"})
-        return limited_result(query, env.query(query.this), env)
+        inherits = inherits_order(query, env)
+        inner = env.sorted_query(query.this) if inherits else env.query(query.this)
+        return limited_result(query, inner, env)
     if isinstance(query, exp.Select):
         return build_select(query, env)
     if isinstance(query, exp.SetOperation):

@@ -10,20 +10,22 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.context import Analyzer, Context
-from spark_incr.plan.nodes import Node, Project, column, columns_in
+from spark_incr.plan.joins import only
+from spark_incr.plan.nodes import Node, Project, SortKey, column, columns_in
 from spark_incr.plan.scope import Names, Scope
 from spark_incr.plan.types import Field, Schema
 
 
 @dataclass(frozen=True)
 class Known:
-    """A relation: the engine's name for it, its columns, those that are unique together, and
-    whether rows only ever come."""
+    """A relation: the engine's name for it, its columns, those that are unique together, whether
+    rows only ever come, and the order in which they are read."""
 
     name: str
     schema: Schema
     unique: tuple[str, ...] = ()
     append_only: bool = False
+    order: tuple[SortKey, ...] = ()
 
 
 class Catalog(Protocol):
@@ -35,10 +37,19 @@ class Catalog(Protocol):
 
 @dataclass(frozen=True)
 class Built:
-    """A query's plan and the names of its columns as the query gives them."""
+    """A query's plan and the names of its columns as the query gives them.
+
+    Where somebody asks for the `order` of the rows, its keys are columns behind those that have names.
+    """
 
     node: Node
     names: tuple[str, ...]
+    order: tuple[SortKey, ...] = ()
+
+    @property
+    def shown(self) -> Built:
+        """The columns that have names, in no order."""
+        return Built(only(self.node, self.node.names[: len(self.names)]), self.names)
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,8 @@ class Environment:
     ctes: Mapping[str, Cte] = field(default_factory=dict)
     plans: dict[int, tuple[exp.CTE, Built]] = field(default_factory=dict)
     """The plans of CTEs that have been read, by the identity of their definitions."""
+    keeps_order: bool = False
+    """Whether the order of a query's rows decides what stands above takes of them."""
 
     @property
     def analyzer(self) -> Analyzer:
@@ -73,7 +86,11 @@ class Environment:
 
     def query(self, query: exp.Expr) -> Built:
         """The plan of a query that stands here."""
-        return self.build(query, self)
+        return self.build(query, replace(self, keeps_order=False))
+
+    def sorted_query(self, query: exp.Expr) -> Built:
+        """The plan of a query that stands here, with the order of its rows."""
+        return self.build(query, replace(self, keeps_order=True))
 
     def inside(self, scope: Scope, schema: Schema) -> Environment:
         """The environment of a subquery, which may read the columns of the query around it."""
@@ -93,8 +110,10 @@ class Environment:
 
     def renamed(self, built: Built) -> Built:
         """The same rows once more, in columns of their own."""
-        columns = [(self.names.fresh(name), column(name)) for name in built.node.names]
-        return Built(self.project(built.node, columns), built.names)
+        fresh = {name: self.names.fresh(name) for name in built.node.names}
+        node = self.project(built.node, [(fresh[name], column(name)) for name in fresh])
+        order = tuple(replace(key, column=fresh[key.column]) for key in built.order)
+        return Built(node, built.names, order)
 
     def named(
         self, node: Node, columns: Sequence[tuple[str, exp.Expr]]

@@ -2,19 +2,20 @@
 
 An order decides which rows are the first. Its keys are the columns of the result by name or
 position, also inside an expression, and only then columns of FROM. An order without LIMIT changes
-no rows; that of the whole query says in which order they are read.
+no rows; that of the whole query says in which order they are read. That of a subquery decides what a
+LIMIT above it takes, as in Spark, where nothing but columns and conditions stand between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from spark_incr.plan.collations import with_keys
 from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import scalar
-from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Limit, SortKey, column
 from spark_incr.plan.scope import Bound, Scope, Visible, spelled
 from spark_incr.plan.syntax import aggregate_call, transformed
@@ -24,14 +25,14 @@ Items = Sequence[tuple[str, exp.Expr]]
 
 
 def sort_items(
-    query: exp.Expr, items: Items, scope: Scope | None = None
+    query: exp.Expr, items: Items, env: Environment, scope: Scope | None = None
 ) -> list[tuple[exp.Expr, exp.Ordered]]:
     """What a query sorts by, as expressions over FROM, if it matters which rows are first.
 
     ALL stands for all items, unless a column has that name.
     """
     order = query.args.get("order")
-    if order is None or not _is_limited(query):
+    if order is None or not order_matters(query, env):
         return []
     keys = [(_as_name(by.this, items, scope or Scope()), by) for by in order.expressions]
     if len(keys) == 1 and isinstance(keys[0][0], exp.Var):
@@ -74,11 +75,29 @@ def _is_limited(query: exp.Expr) -> bool:
     return any(_written(query, name) is not None for name in ("limit", "offset"))
 
 
+def order_matters(query: exp.Expr, env: Environment) -> bool:
+    """Whether it matters in which order the rows of a query come."""
+    return env.keeps_order or _is_limited(query)
+
+
+def inherits_order(query: exp.Expr, env: Environment) -> bool:
+    """Whether the order of what a query reads matters, since it has none of its own."""
+    return query.args.get("order") is None and order_matters(query, env)
+
+
+def inherited(order: Sequence[SortKey]) -> list[tuple[exp.Expr, exp.Ordered]]:
+    """The order of what a query reads as if it were written in the query."""
+    keys = [(Bound(this=column(key.column)), key) for key in order]
+    return [
+        (value, exp.Ordered(this=value, desc=key.descending, nulls_first=key.nulls_first))
+        for value, key in keys
+    ]
+
+
 def limited(query: exp.Expr, built: Built, sort: Sequence[exp.Ordered], env: Environment) -> Built:
     """The first rows of a query, if it asks for those; its sort columns come last, unshown."""
-    if not _is_limited(query):
+    if not sort and not _is_limited(query):
         return built
-    limit, offset = (written_number(query, name, env) for name in ("limit", "offset"))
     node = built.node
     columns = node.names[len(node.names) - len(sort) :]
     node, collated = with_keys(node, columns, env.context)
@@ -87,17 +106,25 @@ def limited(query: exp.Expr, built: Built, sort: Sequence[exp.Ordered], env: Env
         SortKey(name, bool(by.args.get("desc")), bool(by.args.get("nulls_first")))
         for name, by in zip(columns, sort, strict=True)
     )
-    first = Limit(node.schema, node, keys, limit, offset or 0)
     names = built.names[: len(built.names) - len(sort)]
-    return Built(only(first, built.node.names[: len(names)]), names)
+    return _first(query, Built(node, names, keys), env)
+
+
+def _first(query: exp.Expr, built: Built, env: Environment) -> Built:
+    """The first of sorted rows, if the query asks for those; with their order where that is kept."""
+    if _is_limited(query):
+        limit, offset = (written_number(query, name, env) for name in ("limit", "offset"))
+        first = Limit(built.node.schema, built.node, built.order, limit, offset or 0)
+        built = replace(built, node=first)
+    return built if env.keeps_order else built.shown
 
 
 def limited_result(query: exp.Expr, built: Built, env: Environment) -> Built:
     """ORDER BY and LIMIT of a set operation or of a query in parentheses: they name its columns."""
+    if query.args.get("order") is None:
+        return _first(query, built, env)
     items = list(zip(built.names, (column(n) for n in built.node.names), strict=True))
-    sort = sort_items(query, [(name, Bound(this=c)) for name, c in items])
-    if not sort:
-        return limited(query, built, [], env)
+    sort = sort_items(query, [(name, Bound(this=c)) for name, c in items], env)
     scope = Scope(
         tuple(
             Visible((), name, f.name, char_length(f.type))

@@ -66,7 +66,8 @@ def build_pipe(piped: Piped, env: Environment) -> Built:
     for step in piped.expressions:
         rows = _STEPS[step.args["kind"]](step, rows, env)
     names = tuple(visible.name for visible in rows.shown)
-    built = Built(only(rows.node, tuple(visible.column for visible in rows.shown)), names)
+    columns = (*(v.column for v in rows.shown), *(key.column for key in rows.order))
+    built = Built(only(rows.node, columns), names, rows.order)
     return limited_result(piped, built, env)
 
 
@@ -75,13 +76,14 @@ def _start(query: exp.Expr, env: Environment) -> _Rows:
     if isinstance(query, exp.Select) and query.expressions == [exp.Star()]:
         clauses = {key for key, value in query.args.items() if value}
         if clauses <= {"from_", "joins", "laterals", "expressions"}:
-            return _Rows(*build_from(query, env))
-    built = env.query(query)
-    return _Rows(built.node, _named(built))
+            node, scope = build_from(query, env, keeps_order=True)
+            return _Rows(node, scope, scope.order)
+    built = env.sorted_query(query)
+    return _Rows(built.node, _named(built), built.order)
 
 
 def _named(built: Built) -> Scope:
-    pairs = zip(built.names, built.node.schema, strict=True)
+    pairs = zip(built.names, built.node.schema, strict=False)
     return Scope(tuple(Visible((), n, f.name, char_length(f.type)) for n, f in pairs))
 
 

@@ -44,12 +44,14 @@ class Rows(exp.Expression):
     arg_types = {"this": True}  # noqa: RUF012, as sqlglot declares it
 
 
-def build_from(select: exp.Select, env: Environment) -> Source:
-    """The rows of a FROM clause with its LATERAL VIEWs, and the names in it."""
+def build_from(select: exp.Select, env: Environment, keeps_order: bool = False) -> Source:
+    """The rows of a FROM clause with its LATERAL VIEWs, and the names in it; with their order, if that
+    is wanted and known."""
     clause = select.args.get("from_") or select.args.get("from")
     source: Source = (Single(()), Scope())
     if clause is not None:
-        source = _relation(clause.this, env)
+        alone = not select.args.get("joins") and not select.args.get("laterals")
+        source = _relation(clause.this, env, keeps_order and alone)
         for join in select.args.get("joins") or []:
             source = joined_with(source, join, env)
     for view in select.args.get("laterals") or []:
@@ -59,7 +61,8 @@ def build_from(select: exp.Select, env: Environment) -> Source:
     return source
 
 
-def _relation(source: exp.Expr, env: Environment) -> Source:
+def _relation(source: exp.Expr, env: Environment, keeps_order: bool = False) -> Source:
+    keeps_order = keeps_order and not source.args.get("pivots") and not source.args.get("joins")
     if isinstance(source, Rows):
         node, scope = source.args["this"]
     elif isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
@@ -72,7 +75,7 @@ def _relation(source: exp.Expr, env: Environment) -> Source:
         node, scope = built.node, _scope_of(source, built, ())
     elif isinstance(source, exp.Table):
         refuse_clauses(source, {"this", "db", "catalog", "alias", "joins", "pivots"})
-        node, scope = _table(source, env)
+        node, scope = _table(source, env, keeps_order)
     elif isinstance(source, exp.Subquery) and _is_relation(source.this):
         refuse_clauses(source, {"this", "alias", "joins", "pivots"})
         node, scope = _relation(source.this, env)
@@ -82,7 +85,7 @@ def _relation(source: exp.Expr, env: Environment) -> Source:
             scope = _scope_of(source, Built(node, tuple(v.name for v in shown)), ())
     elif isinstance(source, exp.Subquery):
         refuse_clauses(source, {"this", "alias", "joins", "pivots"})
-        built = env.query(source.this)
+        built = env.sorted_query(source.this) if keeps_order else env.query(source.this)
         node, scope = built.node, _scope_of(source, built, ())
     else:
         raise unsupported(source, f"{words(source)} in FROM")
@@ -125,11 +128,12 @@ def build_constant(query: exp.Expr, env: Environment) -> Built:
     return Built(Constant(schema, text), tuple(f.name for f in fields))
 
 
-def _table(table: exp.Table, env: Environment) -> Source:
+def _table(table: exp.Table, env: Environment, keeps_order: bool = False) -> Source:
     parts = tuple(part.name for part in table.parts)
     cte = env.ctes.get(spelled(parts[0])) if len(parts) == 1 else None
     if cte is not None:
         built = _named_query(cte, env)
+        built = built if keeps_order else built.shown
         return built.node, _scope_of(table, built, parts)
     try:
         known = env.catalog.relation(parts)
@@ -147,7 +151,9 @@ def _table(table: exp.Table, env: Environment) -> Source:
     columns = tuple(f.name for f in known.schema)
     renamed = tuple(replace(f, name=env.names.fresh(f.name)) for f in known.schema)
     scan = Scan(renamed, known.name, columns, known.unique, known.append_only)
-    return scan, _scope_of(table, Built(scan, columns), parts)
+    own = dict(zip(columns, scan.names, strict=True))
+    order = tuple(replace(key, column=own[key.column]) for key in known.order)
+    return scan, _scope_of(table, Built(scan, columns, order), parts)
 
 
 def _named_query(cte: Cte, env: Environment) -> Built:
@@ -158,15 +164,15 @@ def _named_query(cte: Cte, env: Environment) -> Built:
     if cte.recursive:
         built = build_recursion(cte, env, lambda table, inner: _table(table, inner))
     else:
-        body = replace(env, ctes=cte.ctes, outer=cte.outer).query(definition.this)
-        built = Built(body.node, column_aliases(definition, body.names))
+        body = replace(env, ctes=cte.ctes, outer=cte.outer).sorted_query(definition.this)
+        built = replace(body, names=column_aliases(definition, body.names))
     env.plans[id(definition)] = definition, built
     return built
 
 
 def joined_with(left: Source, join: exp.Join, env: Environment) -> Source:
-    """The rows before a join with those behind it, and what PIVOT and UNPIVOT behind it make of its rows: they are of all that stands
-    before them, and not of the relation that they follow."""
+    """The rows before a join with those behind it; PIVOT and UNPIVOT are of all that stands before
+    them, and not of the relation that they follow."""
     pivots = [*(join.this.args.get("pivots") or []), *(join.args.get("pivots") or [])]
     if pivots:
         join = join.copy()
@@ -326,8 +332,9 @@ def _join_using(
 def _scope_of(source: exp.Expr, built: Built, parts: tuple[str, ...]) -> Scope:
     qualifier = (source.alias,) if source.alias else parts
     names = column_aliases(source, built.names)
-    pairs = zip(names, built.node.schema, strict=True)
-    return Scope(tuple(Visible(qualifier, name, f.name, char_length(f.type)) for name, f in pairs))
+    pairs = zip(names, built.node.schema[: len(names)], strict=True)
+    visible = tuple(Visible(qualifier, name, f.name, char_length(f.type)) for name, f in pairs)
+    return Scope(visible, built.order)
 
 
 def _join_kind(join: exp.Join) -> JoinKind:

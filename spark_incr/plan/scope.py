@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, Position, error
-from spark_incr.plan.nodes import column
+from spark_incr.plan.nodes import SortKey, column
 from spark_incr.sql.dialect import position_of
 
 _case_sensitive = ContextVar("case_sensitive", default=False)
@@ -60,9 +60,10 @@ class Visible:
 
 @dataclass(frozen=True)
 class Scope:
-    """The columns of a FROM clause, in order."""
+    """The columns of a FROM clause, in order, and what its rows are sorted by, if that is known."""
 
     columns: tuple[Visible, ...] = ()
+    order: tuple[SortKey, ...] = ()
 
     def __add__(self, other: Scope) -> Scope:
         return Scope(self.columns + other.columns)

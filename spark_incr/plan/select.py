@@ -23,7 +23,7 @@ from spark_incr.plan.grouping_sets import GROUPING_ID, sets_of, with_grouping_id
 from spark_incr.plan.item_names import is_relation, with_derived_names
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
-from spark_incr.plan.ordering import limited, sort_items
+from spark_incr.plan.ordering import inherited, inherits_order, limited, sort_items
 from spark_incr.plan.relations import build_from, generated
 from spark_incr.plan.scope import Bound, Scope, spelled
 from spark_incr.plan.sessions import in_sessions
@@ -57,7 +57,9 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         raise unsupported(select, f"SELECT {select.args['kind']}")
     named = is_relation(select)
     select = _with_named_windows(select)
-    node, scope = build_from(select, env)
+    inherits = inherits_order(select, env) and _keeps_order(select)
+    node, scope = build_from(select, env, inherits)
+    order = inherited(scope.order) if inherits else []
     source, select = (node, scope), with_arguments(select, scope, node, env)
     if select.args.get("where"):
         condition = select.args["where"].this
@@ -77,7 +79,7 @@ def build_select(select: exp.Select, env: Environment) -> Built:
             condition = _qualified(select.args["having"].this, items, scope)
             node = keep_where(env, node, condition, scope)
             select = exp.Select(**{**select.args, "having": None})
-    sort = sort_items(select, items, scope)
+    sort = order or sort_items(select, items, env, scope)
     qualify = select.args.get("qualify")
     hidden = [(_QUALIFY, _qualified(qualify.this, items, scope))] if qualify else []
     hidden += [(f"order_{i}", key) for i, (key, _) in enumerate(sort)]
@@ -96,6 +98,15 @@ def build_select(select: exp.Select, env: Environment) -> Built:
         rows = in_sessions(built.node, [column(n) for n in built.node.names], env)
         built = Built(Aggregate(rows.schema, rows, rows.names, ()), built.names)
     return limited(select, built, [by for _, by in sort], env)
+
+
+def _keeps_order(select: exp.Select) -> bool:
+    """Whether the rows of a SELECT are those of FROM, one by one: their order stays as it is."""
+    others = ("joins", "laterals", "group", "having", "distinct", "qualify")
+    return not any(select.args.get(clause) for clause in others) and not any(
+        has_aggregate(e) or outermost_windows(e) or time_windows_in(e) or _generator(e.unalias())
+        for e in select.expressions
+    )
 
 
 def _in_time_windows(
