@@ -42,17 +42,12 @@ BATCHES: Sequence[Batch] = [
     insert("t", (7, "b", "abc", "x", None)),
 ]
 NOT_TAKEN_APART = [
-    "SELECT s FROM t INTERSECT SELECT k COLLATE UTF8_LCASE FROM u",
-    "SELECT array(s) AS a, count(*) AS n FROM t GROUP BY array(s)",
     "SELECT k FROM t ORDER BY window(coalesce(at, TIMESTAMP_NTZ'2024-01-01 00:00:00'), '1 hour')",
     "SELECT id FROM IDENTIFIER('t' || '')",
     "SELECT id, (SELECT v FROM u WHERE u.k = upper(t.k) ORDER BY v LIMIT 1) AS m FROM t",
     """WITH t AS (SELECT id, k FROM IDENTIFIER(lower('T')) -- hides it
        ) SELECT count(*) AS n FROM t, u WHERE t.k = u.k""",
     "SELECT * FROM repeated(TABLE(u) PARTITION BY k ORDER BY v)",
-    "SELECT id, k FROM t |> ORDER BY id |> LIMIT 1",
-    "FROM u |> SET v = v + 1 |> DROP k",
-    "FROM n |> UNION ALL FROM n",
     "SELECT k, sum(v) AS total FROM u GROUP BY k HAVING EXISTS (SELECT 1 FROM t WHERE t.id < total)",
 ]
 # No text of SQL can make a column CHAR again, so the texts of these do not pad.
@@ -123,7 +118,7 @@ def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
     spark_incr.disable(own)
 
 
-INTERSECT = "SELECT k FROM t INTERSECT SELECT k FROM t WHERE id > 1"
+NAMED = "SELECT DISTINCT lower(k) AS k FROM IDENTIFIER('t' || '')"
 
 
 def _said(session: SparkSession, statement: str) -> str:
@@ -136,24 +131,23 @@ def _recomputed(session: SparkSession) -> list[str]:
 
 
 def test_it_is_never_silent(session: SparkSession) -> None:
-    create = f"CREATE INCREMENTAL VIEW v AS {INTERSECT}"
+    create = f"CREATE INCREMENTAL VIEW v AS {NAMED}"
     with pytest.raises(IncrementalError) as raised:
         session.sql(create)
     assert raised.value.condition == "INCR_UNSUPPORTED"
     assert "REFRESH POLICY AUTO" in raised.value.hint
     create = create.replace(" AS ", " REFRESH POLICY AUTO AS ", 1)
-    reason = "INTERSECT of strings with a collation cannot be maintained incrementally"
+    reason = "IDENTIFIER() of an expression cannot be maintained incrementally"
     anew = f"full ({reason}: Spark runs it anew over all rows that it reads)"
     assert anew in _said(session, f"EXPLAIN {create}")
-    assert (
-        _said(session, create) == f"created view v; each batch computes all of it anew ({reason})"
-    )
+    said = f"created view v; each batch computes all of it anew ({reason})"
+    assert _said(session, create).startswith(said)
     assert anew in _said(session, "EXPLAIN INCREMENTAL VIEW v")
     assert _recomputed(session) == [reason]
     session.sql("INSERT INTO t VALUES (3, 'b')")
     outcomes = session.sql("DESCRIBE HISTORY INCREMENTAL VIEW v").select("outcome").collect()
     assert {row.outcome for row in outcomes} == {"recomputed"}
-    assert {row.k.lower() for row in session.sql("SELECT * FROM v").collect()} == {"a", "b"}
+    assert {row.k for row in session.sql("SELECT * FROM v").collect()} == {"a", "b"}
 
 
 def test_the_policy_can_be_altered(session: SparkSession) -> None:
@@ -174,7 +168,7 @@ def test_the_policy_can_be_altered(session: SparkSession) -> None:
 
 
 def test_a_policy_that_does_not_fit_changes_nothing(session: SparkSession) -> None:
-    session.sql(f"CREATE INCREMENTAL VIEW v REFRESH POLICY AUTO AS {INTERSECT}")
+    session.sql(f"CREATE INCREMENTAL VIEW v REFRESH POLICY AUTO AS {NAMED}")
     with pytest.raises(IncrementalError, match="INCR_UNSUPPORTED"):
         session.sql("ALTER INCREMENTAL VIEW v SET REFRESH POLICY INCREMENTAL STRICT")
     assert len(_recomputed(session)) == 1

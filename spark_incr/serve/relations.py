@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyspark.sql.types as T
@@ -125,33 +125,51 @@ class Relations:
             if known is not None:
                 self._shelf.remove(known.name)
 
-    def refresh(self, names: Iterable[str] | None = None) -> None:
+    def refresh(
+        self, names: Iterable[str] | None = None, read: Callable[[], None] = lambda: None
+    ) -> None:
         """Make what Spark reads current: the named relations, or all.
 
         Relations that are refreshed together show one version: that of `freeze`, if it was given,
-        and otherwise as long as commits leave time to take their rows.
+        and otherwise as long as commits leave time to take their rows. `read` is called while they
+        do: a moment later another thread may show some of them in a newer one.
         """
-        stale = self._stale(self._chosen(names))
+        chosen = self._chosen(names)
+        while not self._shown(self._current(chosen), read):
+            pass
+
+    def _shown(self, current: list[_Current], read: Callable[[], None]) -> bool:
+        """Whether Spark has these versions; not, if another thread has shown a newer one meanwhile."""
         with self._lock:
-            for relation, version, rows in stale:
+            if any(c.relation.is_newer_than(c.version) for c in current):
+                return False
+            for relation, version, rows in current:
                 declared = self._relations.get(folded(relation.name)) is relation
                 if declared and relation.is_older_than(version):
+                    assert rows is not None
                     frame = self._snapshots.frame(rows, relation.schema)
                     self._shelf.show(relation.name, frame)
                     relation.published = version
+            read()
+            return True
 
-    def _stale(self, chosen: list[_Relation]) -> list[tuple[_Relation, int, pa.Table]]:
-        """The relations that Spark has in an older version, with the version and rows to show."""
+    def _current(self, chosen: list[_Relation]) -> list[_Current]:
+        """The last versions of relations, with the rows where Spark has an older one."""
         frozen = None if self._freeze is None else self._freeze()
         if frozen is not None and all(frozen.holds(r.name) for r in chosen):
             versions = [(r, frozen.changed(r.name)) for r in chosen]
-            return [(r, v, frozen.to_arrow(r.name)) for r, v in versions if r.is_older_than(v)]
+            return [
+                _Current(r, v, frozen.to_arrow(r.name) if r.is_older_than(v) else None)
+                for r, v in versions
+            ]
         for _ in range(ATTEMPTS):
             versions = [(r, r.version()) for r in chosen]
-            stale = [(r, v, r.snapshot()) for r, v in versions if r.is_older_than(v)]
-            if not stale or versions == [(r, r.version()) for r in chosen]:
+            current = [
+                _Current(r, v, r.snapshot() if r.is_older_than(v) else None) for r, v in versions
+            ]
+            if versions == [(r, r.version()) for r in chosen]:
                 break
-        return stale
+        return current
 
     def frame(self, schema: Schema, rows: pa.Table) -> DataFrame:
         """Rows of no relation of ours as a frame: older ones, or a feed."""
@@ -211,6 +229,17 @@ class _Relation:
 
     def is_older_than(self, version: int) -> bool:
         return self.published is None or self.published < version
+
+    def is_newer_than(self, version: int) -> bool:
+        return self.published is not None and self.published > version
+
+
+class _Current(NamedTuple):
+    """A relation, its last version, and the rows of that unless Spark has them."""
+
+    relation: _Relation
+    version: int
+    rows: pa.Table | None
 
 
 def _fields(schema: Schema, comments: Mapping[str, str] = _UNSAID.columns) -> T.StructType:

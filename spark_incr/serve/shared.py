@@ -128,8 +128,7 @@ class SharedEngine:
         names = self._relations.mentioned(text)
         if not names:
             return text
-        self._relations.refresh(names)
-        self._shelf.attach(session, names)
+        self._relations.refresh(names, lambda: self._shelf.attach(session, names))
         return self._versioned.resolve(text)
 
     def check_name(self, session: Any, name: str) -> None:

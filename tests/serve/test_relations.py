@@ -149,6 +149,52 @@ def test_rows_and_schema_come_through_unchanged(
         assert bits(seen[name].to_pylist()) == bits(rows[name].to_pylist()), name
 
 
+class Store:
+    """Two relations of equal rows, and a commit that comes while the rows of the second are taken."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.commit = lambda: None
+
+    def freeze(self) -> Store:
+        frozen = Store()
+        frozen.version, frozen.commit = self.version, self.commit
+        return frozen
+
+    def holds(self, name: str) -> bool:
+        return True
+
+    def changed(self, name: str) -> int:
+        return self.version
+
+    def to_arrow(self, name: str) -> pa.Table:
+        if name == "second":
+            self.commit()
+        return numbers(self.version)
+
+
+def test_relations_that_are_read_together_show_one_version(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also where another thread shows one of them in a newer version meanwhile."""
+    store, seen = Store(), []
+    relations = Relations(spark, tmp_path / "snapshots", freeze=store.freeze)
+    for name in ("first", "second"):
+        Source((Field("x", T.LongType()),), numbers()).declare(relations, name)
+
+    def commit() -> None:
+        store.commit = lambda: None
+        store.version += 1
+        relations.refresh(["first"])
+
+    store.commit = commit
+    names = ["first", "second"]
+    relations.refresh(names, lambda: seen.extend(ordered(spark.table(n)) for n in names))
+    assert seen == [[2], [2]]
+    for name in names:
+        relations.forget(name)
+
+
 def test_nested_types_allow_null_in_either_form(
     spark: SparkSession, relations: Relations, form: str
 ) -> None:
