@@ -103,6 +103,8 @@ GROUPS: dict[str, list[str]] = {
         "SELECT * FROM (SELECT id FROM t UNION SELECT b FROM u ORDER BY id DESC) LIMIT 2",
         "SELECT * FROM (FROM t |> ORDER BY id DESC, s |> SELECT id) LIMIT 2",
         "FROM (SELECT id, s FROM t ORDER BY id DESC, s) |> WHERE id < 5 |> LIMIT 2",
+        "SELECT * FROM (FROM (SELECT id, s FROM t ORDER BY id DESC, s) |> SELECT id) LIMIT 2",
+        "FROM t |> ORDER BY id |> WHERE id > 1 ORDER BY id DESC, s LIMIT 2",
         "SELECT id FROM t WHERE id IN (SELECT id FROM (SELECT id FROM t ORDER BY id DESC) LIMIT 2)",
     ],
     "aggregates of the outer query in a subquery of HAVING": [

@@ -123,6 +123,7 @@ def limited_result(query: exp.Expr, built: Built, env: Environment) -> Built:
     """ORDER BY and LIMIT of a set operation or of a query in parentheses: they name its columns."""
     if query.args.get("order") is None:
         return _first(query, built, env)
+    built = built.shown
     items = list(zip(built.names, (column(n) for n in built.node.names), strict=True))
     sort = sort_items(query, [(name, Bound(this=c)) for name, c in items], env)
     scope = Scope(

@@ -63,8 +63,9 @@ def build_pipe(piped: Piped, env: Environment) -> Built:
     """The plan of a query with steps."""
     refuse_clauses(piped, _WHOLE)
     rows = _start(piped.this, env)
+    within = replace(env, keeps_order=False)  # the steps hand the order on by themselves
     for step in piped.expressions:
-        rows = _STEPS[step.args["kind"]](step, rows, env)
+        rows = _STEPS[step.args["kind"]](step, rows, within)
     names = tuple(visible.name for visible in rows.shown)
     columns = (*(v.column for v in rows.shown), *(key.column for key in rows.order))
     built = Built(only(rows.node, columns), names, rows.order)
