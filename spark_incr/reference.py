@@ -1,98 +1,121 @@
 """The reference runtime: the SQL texts of a plan, run by Spark literally.
 
-It is what the Arrow operators are held to. A batch assigns the texts of each operator to temporary
-views, inputs first; what they have in common is computed once, the rest of an operator by one query.
-Sums of doubles are plain here, so they may differ from exact ones as Spark's own do.
+It is what the Arrow operators are held to. A batch assigns the texts of each operator, inputs first;
+what they have in common is computed once, the rest of an operator by one query, in which the texts
+that it is made of stand as common table expressions.
+Rows stay with Spark from text to text and from batch to batch, so no way of theirs to Python and back
+can change them. Sums of doubles are plain here, so they may differ from exact ones as Spark's own do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyspark.sql.functions as F
 import pyspark.sql.types as T
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.frames import computed, offered
-from spark_incr.plan.change_texts import HOMOMORPHISM, REDERIVED, WEIGHT, StageTexts, changes_of
-from spark_incr.plan.collations import COLLATION_KEY
+from spark_incr.plan.change_texts import (
+    HOMOMORPHISM,
+    REDERIVED,
+    WEIGHT,
+    StageTexts,
+    Text,
+    changes_of,
+)
 from spark_incr.plan.nodes import Node, Scan, walk
 from spark_incr.plan.texts import FIRST_BATCH, OUTPUT, batch_of, print_text, texts_of
-from spark_incr.plan.types import Field, Schema, arrow_schema, as_string
+from spark_incr.plan.types import Field, Schema, arrow_schema, as_string, type_sql
 from spark_incr.serve.session_functions import register_collation_key
 from spark_incr.sql.dialect import quoted
 
 _NAME = "__incr_relation"
+_WEIGHT = Field(WEIGHT, T.LongType())
 
 # Batches are small: planning anew between stages costs more than it saves.
 _CONFS = {"spark.sql.adaptive.enabled": "false"}
+
+
+def change_frame(spark: SparkSession, schema: Schema, rows: pa.Table) -> DataFrame:
+    """A relation's change, its rows with their weights, as `Reference.apply` reads it."""
+    struct = _struct((*schema, _WEIGHT))
+    return offered(spark, rows.select(struct.names), struct)
 
 
 class Reference:
     """A plan's texts and their states, after the batches applied so far."""
 
     def __init__(self, spark: SparkSession, plan: Node) -> None:
+        register_collation_key(spark)
         self._spark = spark
         self._stages = texts_of(plan)
         self._bodies = {
             id(text): print_text(text.query) for stage in self._stages for text in stage.texts
         }
-        self._schemas = {s.name: s.schema for stage in self._stages for s in stage.states}
-        self._states = {
-            name: arrow_schema(schema).empty_table() for name, schema in self._schemas.items()
-        }
+        self._types = {s.name: _struct(s.schema) for stage in self._stages for s in stage.states}
+        self._states = {name: _empty(spark, type_) for name, type_ in self._types.items()}
         self._change = changes_of(self._stages[-2].name)
-        self._scanned = _scanned(plan)
+        self._types[self._change] = self._types[OUTPUT]
+        self._unchanged = {
+            name: _empty(spark, _struct((*schema, _WEIGHT)))
+            for name, schema in _scanned(plan).items()
+        }
         self._started = False
 
-    def apply(self, changes: Mapping[str, pa.Table]) -> pa.Table:
-        """Maintain all states for change batches of relations; returns the change of the view."""
-        if self._started and not any(change.num_rows for change in changes.values()):
-            return self._states[OUTPUT].slice(0, 0)
-        weight = Field(WEIGHT, T.LongType())
-        with _Views(self._spark) as views:
-            for name, schema in self._scanned.items():
-                views.assign_rows(batch_of(name), (*schema, weight), changes.get(name))
-            first = None if self._started else pa.table({WEIGHT: [1]})
-            views.assign_rows(FIRST_BATCH, (weight,), first)
+    def apply(self, changes: Mapping[str, DataFrame]) -> DataFrame:
+        """Maintain all states for the changes of relations; returns the change of the view."""
+        if self._started and not changes.keys() & self._unchanged.keys():
+            return self._states[OUTPUT].limit(0)
+        with _Relations(self._spark, self._types) as relations:
+            for name, unchanged in self._unchanged.items():
+                relations.name(batch_of(name), changes.get(name, unchanged))
+            first = f"SELECT 1L AS {WEIGHT} WHERE {str(not self._started).upper()}"
+            relations.name(FIRST_BATCH, self._spark.sql(first))
             for name, rows in self._states.items():
-                views.assign_rows(name, self._schemas[name], rows)
-            results: dict[str, pa.Table] = {}
+                relations.name(name, rows)
             for stage in self._stages:
-                results |= self._run(stage, views)
-        self._started = True
-        self._states = {
-            name: results[name].cast(rows.schema) for name, rows in self._states.items()
-        }
-        return results[self._change].cast(self._states[OUTPUT].schema)
+                self._run(stage, relations)
+            self._started = True
+            self._states = {name: relations.named[name] for name in self._states}
+            return relations.named[self._change]
 
-    def _run(self, stage: StageTexts, views: _Views) -> dict[str, pa.Table]:
-        """Run the texts of an operator; returns its states and its change, if it has state."""
+    def _run(self, stage: StageTexts, relations: _Relations) -> None:
+        """Assign the texts of an operator; its states and its change are computed, if it has state."""
         shared = [text.name for text in stage.texts if text.purpose in (HOMOMORPHISM, REDERIVED)]
         for text in stage.texts:
-            views.assign(text.name, self._bodies[id(text)])
+            relations.assign(text, self._bodies[id(text)])
             if shared and text.name == shared[-1]:
-                views.settle(shared)
-        states = [state.name for state in stage.states]
-        if stage.name == OUTPUT:
-            return views.compute([*states, self._change])
-        return views.settle([*states, changes_of(stage.name)]) if states else {}
+                relations.compute(shared)
+        if stage.states:
+            change = self._change if stage.name == OUTPUT else changes_of(stage.name)
+            relations.compute([*(state.name for state in stage.states), change])
 
     def rows(self) -> pa.Table:
         """The rows of the view with their weights."""
-        return self._states[OUTPUT]
+        fields = self._types[OUTPUT].fields
+        schema = arrow_schema(tuple(Field(f.name, f.dataType) for f in fields))
+        return computed(self._states[OUTPUT]).cast(schema)
 
 
-class _Views:
-    """Temporary views of one batch."""
+class _Relations:
+    """The relations of one batch: rows with a name, and texts that await being computed.
 
-    def __init__(self, spark: SparkSession) -> None:
+    `types` says of some what their rows are cast to. A text that has been passed over when states
+    were computed is not read any more, or it reads no state: it means the same before and after.
+    """
+
+    def __init__(self, spark: SparkSession, types: Mapping[str, T.StructType]) -> None:
+        self.named: dict[str, DataFrame] = {}
         self._spark = spark
-        self._frames: dict[str, DataFrame] = {}
+        self._types = types
+        self._texts: dict[str, tuple[Text, str]] = {}
 
-    def __enter__(self) -> _Views:
+    def __enter__(self) -> _Relations:
         self._confs = {key: self._spark.conf.get(key, None) for key in _CONFS}
         for key, value in _CONFS.items():
             self._spark.conf.set(key, value)
@@ -104,58 +127,74 @@ class _Views:
                 self._spark.conf.unset(key)
             else:
                 self._spark.conf.set(key, value)
-        for name in self._frames:
+        for name in self.named:
             self._spark.catalog.dropTempView(name)
 
-    def _name(self, name: str, frame: DataFrame) -> None:
+    def name(self, name: str, frame: DataFrame) -> None:
         frame.createOrReplaceTempView(quoted(name))
-        self._frames[name] = frame
+        self.named[name] = frame
 
-    def assign(self, name: str, query: str) -> None:
-        if COLLATION_KEY in query:
-            register_collation_key(self._spark)
-        self._name(name, self._spark.sql(query))
+    def assign(self, text: Text, body: str) -> None:
+        self._texts[text.name] = text, body
 
-    def assign_rows(self, name: str, schema: Schema, rows: pa.Table | None) -> None:
-        if rows is None:
-            rows = arrow_schema(schema).empty_table()
-        struct = T.StructType([T.StructField(f.name, as_string(f.type)) for f in schema])
-        self._name(name, offered(self._spark, rows.select(struct.names), struct))
-
-    def compute(self, names: Sequence[str]) -> dict[str, pa.Table]:
-        """The rows of relations by one query, in which each is a column of structs."""
-        types = {name: _nullable(self._frames[name].schema) for name in names}
-        parts = [
-            self._frames[name].select(
-                F.lit(name).alias(_NAME), F.struct("*").cast(type_).alias(name)
+    def compute(self, names: Sequence[str]) -> None:
+        """Compute relations by one query, in which each is a column of structs; they are named."""
+        names = [name for name in names if name in self._texts]
+        texts = (f"{quoted(name)} AS ({self._texts[name][1]})" for name in self._needed(names))
+        rows = _held(
+            self._spark.sql(
+                f"WITH {', '.join(texts)} "
+                + " UNION ALL ".join(self._column(name, names) for name in names)
             )
-            for name, type_ in types.items()
-        ]
-        union = parts[0]
-        for part in parts[1:]:
-            union = union.unionByName(part, allowMissingColumns=True)
-        table = computed(union)
-        results: dict[str, pa.Table] = {}
-        for name, type_ in types.items():
-            schema = arrow_schema(tuple(Field(f.name, f.dataType) for f in type_.fields))
-            own = table.filter(pc.equal(table.column(_NAME), name)).column(name)
-            results[name] = schema.empty_table()
-            if len(own):
-                rows = pa.table(own.combine_chunks().flatten(), names=schema.names)
-                results[name] = rows.cast(schema)
-        return results
+        )
+        for name in names:
+            del self._texts[name]
+            own = rows.where(F.col(_NAME) == name)
+            self.name(name, own.select(F.col(f"{quoted(name)}.*")))
 
-    def settle(self, names: Sequence[str]) -> dict[str, pa.Table]:
-        """Compute relations that are read more than once; they are read as rows from here on."""
-        results = self.compute(names)
-        for name, rows in results.items():
-            fields = self._frames[name].schema.fields
-            self.assign_rows(name, tuple(Field(f.name, f.dataType) for f in fields), rows)
-        return results
+    def _needed(self, names: Sequence[str]) -> list[str]:
+        """The texts that some relations are made of, in their order."""
+        needed = set(names)
+        for name, (text, _) in reversed(self._texts.items()):
+            if name in needed:
+                needed.update(text.reads)
+        return [name for name in self._texts if name in needed]
+
+    def _column(self, name: str, names: Sequence[str]) -> str:
+        row = "STRUCT(*)"
+        if name in self._types:
+            row = f"CAST({row} AS {type_sql(self._types[name])})"
+        columns = [f"{row if n == name else 'NULL'} AS {quoted(n)}" for n in names]
+        return f"SELECT '{name}' AS {_NAME}, {', '.join(columns)} FROM {quoted(name)}"
 
 
-def _nullable(struct: T.StructType) -> T.StructType:
-    return T.StructType([T.StructField(f.name, f.dataType) for f in struct.fields])
+def _held(frame: DataFrame) -> DataFrame:
+    """The rows that a frame has now, kept by Spark as it has them."""
+    spark = frame.sparkSession
+    java: Any = spark._jvm
+    execution = frame._jdf.queryExecution()
+    try:
+        rows = execution.executedPlan().executeCollect()
+    except Py4JJavaError as failure:
+        raise convert_exception(failure.java_exception) from None
+    relation = java.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
+        execution.analyzed().output(),
+        java.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows),
+        False,
+        java.scala.Option.empty(),
+    )
+    dataset = java.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(spark._jsparkSession, relation), spark)
+
+
+def _struct(schema: Schema) -> T.StructType:
+    struct = T.StructType([T.StructField(f.name, as_string(f.type)) for f in schema])
+    return struct.toNullable()
+
+
+def _empty(spark: SparkSession, type_: T.StructType) -> DataFrame:
+    fields = tuple(Field(f.name, f.dataType) for f in type_.fields)
+    return offered(spark, arrow_schema(fields).empty_table(), type_)
 
 
 def _scanned(plan: Node) -> dict[str, Schema]:

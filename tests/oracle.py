@@ -33,7 +33,7 @@ from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
 from spark_incr.frames import columns_for, computed, offered
 from spark_incr.plan.types import Field, Schema, arrow_schema
-from spark_incr.reference import Reference
+from spark_incr.reference import Reference, change_frame
 from spark_incr.runtime.changes import WEIGHT, repeated
 from spark_incr.runtime.tables import TableDefinition
 from spark_incr.runtime.views import View
@@ -93,7 +93,7 @@ def check(
     magnitude: float | None = None,
     created_after: int = 0,
     reopen: bool = False,
-    reference: bool = False,
+    reference: int = 0,
     policy: str = "INCREMENTAL STRICT",
 ) -> None:
     """Maintain a query over batches and compare it with Spark's before the first and after each.
@@ -103,8 +103,8 @@ def check(
     query may read; `static` are tables of Spark alone; `keys` are primary keys. Columns named in
     `unordered` hold lists whose order is free. The views are created after `created_after` batches,
     from the rows that are there. With `reopen` the engine is closed and opened after each batch;
-    with `reference` the SQL texts of the plan are run beside it and have to give the same. A batch
-    for which Spark's query fails has to fail here too, and to leave everything as it was.
+    with a `reference` of n the SQL texts of the plan are run beside it, after every n batches for the
+    sum of these and after the last, and have to give the same. A batch for which Spark's query fails has to fail here too, and to leave everything as it was.
     """
     model = {
         name: Model.of(spark, name, columns, (keys or {}).get(name, ()))
@@ -129,6 +129,7 @@ def check(
                     run.reopen()
             if created_after >= len(batches):
                 run.create_views()
+            run.refer()
         finally:
             run.engine.close()
         run.compare(Tolerance(frozenset(unordered), magnitude))
@@ -223,7 +224,7 @@ class _Run:
         definitions: tuple[Mapping[str, str], Mapping[str, str]],
         named: Any,
         static: Mapping[str, pa.Table],
-        reference: bool,
+        reference: int,
         policy: str,
     ) -> None:
         self.spark = spark
@@ -236,6 +237,7 @@ class _Run:
         self.policy = policy
         self.created = False
         self.references: dict[str, Reference] = {}
+        self.unreferred: dict[str, list[pa.Table]] = {}
         self.static: Mapping[str, pa.Table] = static
         self.steps: list[_Step] = []
         self.engine = Engine(spark, directory)
@@ -253,10 +255,10 @@ class _Run:
                 assert isinstance(relation.state, View)
                 self.references[name] = Reference(self.spark, relation.state.dataflow.plan)
         self.created = True
-        everything = {name: _weighted(model.to_arrow(), 1) for name, model in self.models.items()}
-        everything |= {name: _weighted(rows, 1) for name, rows in self.static.items()}
-        results = {**self.results("Arrow runtime"), **self.referred(everything)}
-        self.steps.append(_Step("creation", self.models, expected, results))
+        self.steps.append(_Step("creation", self.models, expected, self.results("Arrow runtime")))
+        rows = {name: model.to_arrow() for name, model in self.models.items()} | dict(self.static)
+        self.unreferred = {name: [_weighted(table, 1)] for name, table in rows.items()}
+        self.refer()
 
     def commit(self, batch: Batch) -> None:
         changed = {
@@ -281,38 +283,40 @@ class _Run:
             return
         self.models = changed
         if expected is not None:
-            changes = {
-                name: pa.concat_tables(
-                    [
-                        _weighted(table.cast(changed[name].schema), 1 if side == "insert" else -1)
-                        for side, table in sides.items()
-                    ]
+            self.steps.append(_Step(label, changed, expected, self.results("Arrow runtime")))
+            for name, sides in rows.items():
+                self.unreferred.setdefault(name, []).extend(
+                    _weighted(table.cast(changed[name].schema), 1 if side == "insert" else -1)
+                    for side, table in sides.items()
                 )
-                for name, sides in rows.items()
-                if sides
-            }
-            results = {**self.results("Arrow runtime"), **self.referred(changes)}
-            self.steps.append(_Step(label, changed, expected, results))
+            if self.reference and len(self.steps) % self.reference == 0:
+                self.refer()
 
     def results(self, who: str) -> dict[str, dict[str, pa.Table]]:
         return {who: {name: self.engine.view(name).to_arrow() for name in self.targets}}
 
-    def referred(self, changes: dict[str, pa.Table]) -> dict[str, dict[str, pa.Table]]:
-        """What the SQL texts give after a batch, if they are run."""
-        for name, reference in self.references.items():
-            changes = {**changes, name: self.renamed(name, reference.apply(changes))}
-        if not self.references:
-            return {}
-        return {
-            _REFERENCE: {
-                name: repeated(self.renamed(name, self.references[name].rows()))
-                for name in self.targets
-            }
+    def refer(self) -> None:
+        """Run the SQL texts, if there are any, for what has changed since they were run last."""
+        changes = {
+            name: self.change(name, pa.concat_tables(tables))
+            for name, tables in self.unreferred.items()
+            if self.references and tables
         }
+        self.unreferred = {}
+        if not changes:
+            return
+        results = {}
+        for name, reference in self.references.items():
+            names = [*(f.name for f in self.engine.view(name).schema), WEIGHT]
+            changes[name] = reference.apply(changes).toDF(*names)
+            if name in self.targets:
+                results[name] = repeated(reference.rows().rename_columns(names))
+        self.steps[-1].actual[_REFERENCE] = results
 
-    def renamed(self, name: str, rows: pa.Table) -> pa.Table:
-        """Rows of a plan under the names that users see."""
-        return rows.rename_columns([*(f.name for f in self.engine.view(name).schema), WEIGHT])
+    def change(self, name: str, rows: pa.Table) -> DataFrame:
+        if name in self.models:
+            return change_frame(self.spark, self.models[name].definition.schema, rows)
+        return self.spark.createDataFrame(rows)
 
     def reopen(self) -> None:
         self.engine.close()

@@ -408,7 +408,7 @@ def test_names_that_differ_by_case(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
         with interpreted(spark):
-            check(spark, TABLES, queries, BATCHES, reopen=True, reference=True)
+            check(spark, TABLES, queries, BATCHES, reopen=True, reference=3)
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
 

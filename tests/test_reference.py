@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyspark.sql.types as T
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
+from spark_incr.frames import computed
 from spark_incr.plan.nodes import Project, Scan, column
 from spark_incr.plan.types import Field
 from spark_incr.reference import Reference
@@ -71,19 +72,19 @@ def test_a_batch_that_fails_leaves_the_states_as_they_were(spark: SparkSession) 
     scan = Scan((Field("a", T.IntegerType()),), "t", ("a",))
     inverse = exp.Div(this=exp.Literal.number(1), expression=column("a"))
     reference = Reference(spark, Project((Field("b", T.DoubleType()),), scan, (inverse,)))
-    reference.apply({"t": _changes([2], [1])})
+    reference.apply({"t": _changes(spark, [2], [1])})
     with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
-        reference.apply({"t": _changes([4, 0], [1, 1])})
+        reference.apply({"t": _changes(spark, [4, 0], [1, 1])})
     assert reference.rows().to_pylist() == [{"b": 0.5, WEIGHT: 1}]
-    change = reference.apply({"t": _changes([2, 4], [-1, 3])})
+    change = computed(reference.apply({"t": _changes(spark, [2, 4], [-1, 3])}))
     assert sorted(map(str, change.to_pylist())) == sorted(
         map(str, [{"b": 0.5, WEIGHT: -1}, {"b": 0.25, WEIGHT: 3}])
     )
     assert reference.rows().to_pylist() == [{"b": 0.25, WEIGHT: 3}]
 
 
-def _changes(values: list[int], weights: list[int]) -> pa.Table:
-    return pa.table({"a": pa.array(values, pa.int32()), WEIGHT: weights})
+def _changes(spark: SparkSession, values: list[int], weights: list[int]) -> DataFrame:
+    return spark.createDataFrame(pa.table({"a": pa.array(values, pa.int32()), WEIGHT: weights}))
 
 
 NAN = float("nan")
