@@ -120,9 +120,7 @@ def _action(queries: Queries, statement: Merge, target: Target, sides: _Sides, m
 
 def _unassigned(target: Target, place: int, kept: str | None) -> str:
     field = target.schema[place]
-    if kept:
-        return f"{kept}.{quote(field.name)}"
-    return assigned("NULL", T.NullType(), field, target.name, by_name=True)
+    return f"{kept}.{quote(field.name)}" if kept else target.default(place)
 
 
 def _values(
@@ -134,7 +132,10 @@ def _values(
         return {place: f"{sides.source_name}.{name}" for place, name in enumerate(names)}
     known = qualifiers(statement.table, statement.alias)
     places = assigned_columns(queries, clause.assignments, target, sides.target, known)
-    return {p: a.value for p, a in zip(places, clause.assignments, strict=True)}
+    return {
+        place: target.default(place) if assignment.value is None else assignment.value
+        for place, assignment in zip(places, clause.assignments, strict=True)
+    }
 
 
 def _acted(

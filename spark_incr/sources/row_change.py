@@ -7,7 +7,7 @@ has exactly the table's Arrow schema and no NULL where the table forbids it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from spark_incr.errors import IncrementalError, error
 from spark_incr.frames import computed
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.sources.assignment import OVERFLOW
+from spark_incr.sources.defaults import default_sql
 from spark_incr.sources.dml_reader import Name
 from spark_incr.sources.dml_statement import Assignment
 from spark_incr.sql.names import join_name, quote, quote_name
@@ -32,6 +33,12 @@ class Target:
     schema: Schema
     primary_key: tuple[str, ...]
     not_null: frozenset[str]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def default(self, place: int) -> str:
+        """SQL of the value that a column has where a statement gives none."""
+        column = self.schema[place]
+        return default_sql(column, self.defaults.get(column.name))
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,9 @@ def assigned_columns(
         if name not in names or (qualifier and tuple(qualifier) not in known):
             queries.analyse(f"SELECT {column.sql} FROM {rows}")
             what = f"an assignment to the field {column.sql}"
-            raise error("INCR_UNSUPPORTED", what=what, position=column.position)
+            hint = "Assign the whole struct: SET s = named_struct(...)."
+            position = column.position
+            raise error("INCR_STATEMENT_UNSUPPORTED", what=what, hint=hint, position=position)
         if names.index(name) in places:
             raise twice(column)
         places.append(names.index(name))
