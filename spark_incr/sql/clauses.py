@@ -24,7 +24,10 @@ _POLICIES = {
     "FULL": Policy.FULL,
 }
 _UNITS = {word: unit for unit in Unit for word in (f"{unit.name}S", unit.name)}
-_AFTER_TYPE = ("NOT", "PRIMARY", "COMMENT", "DEFAULT", "GENERATED")
+_AFTER_TYPE = (
+    *("NOT", "PRIMARY", "COMMENT", "DEFAULT"),
+    *("GENERATED", "CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT"),
+)
 
 
 class Clauses:

@@ -307,6 +307,8 @@ REFUSED: dict[str, tuple[str, Position, str]] = {
     "CREATE INCREMENTAL TABLE t (a)": ("INCR_SYNTAX", Position(1, 30), "a type"),
     "CREATE INCREMENTAL TABLE t (a INT b INT": ("INCR_SYNTAX", Position(1, 40), "or )"),
     "CREATE INCREMENTAL TABLE t (a INT GENERATED)": ("INCR_SYNTAX", Position(1, 35), "DEFAULT"),
+    "CREATE INCREMENTAL TABLE t (a INT CHECK (a > 0))": ("INCR_SYNTAX", Position(1, 35), "CHECK"),
+    "CREATE INCREMENTAL TABLE t (a INT UNIQUE)": ("INCR_SYNTAX", Position(1, 35), "UNIQUE"),
     "CREATE INCREMENTAL TABLE t (a INT DEFAULT, b INT)": (
         "INCR_SYNTAX",
         Position(1, 42),
