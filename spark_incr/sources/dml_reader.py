@@ -151,7 +151,7 @@ class Reader(Cursor):
         return self.piece(start, self.index)
 
     def _begins_query(self) -> bool:
-        """Whether a query stands here and no operand: `IN (SELECT ...)` and `= (SELECT ...)` are."""
+        """Whether a query stands here, and no operand as in `x = (SELECT ...)` or `f((SELECT ...))`."""
         ahead = 0
         while self.type(ahead) is TokenType.L_PAREN:
             ahead += 1
@@ -159,8 +159,10 @@ class Reader(Cursor):
             return False
         before = self.type(-1)
         if ahead:
+            last, here = self.tokens[self.index - 1 : self.index + 1]
+            called = before is TokenType.VAR and last.end + 1 == here.start
             ended = before in _CLOSING or before in _OPERANDS or before in _QUOTED
-            return ended and self.word(-1) not in _BEFORE_SUBQUERY
+            return ended and not called and self.word(-1) not in _BEFORE_SUBQUERY
         return self.word() != "FROM" or self.word(-1) != "DISTINCT"
 
     def context(self) -> str:

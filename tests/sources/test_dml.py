@@ -145,7 +145,12 @@ def test_delete_and_truncate(orders: Table) -> None:
             (1,),
             ((1, "q", None),),
         ),
-        ("INSERT INTO t REPLACE WHERE name = 'a' OR id = (SELECT 1) TABLE nothing", (1,), ()),
+        (
+            "INSERT INTO t REPLACE WHERE coalesce((SELECT 'a'), 'q') = name OR id = (SELECT 1)"
+            " TABLE nothing",
+            (1,),
+            (),
+        ),
         ("INSERT INTO t REPLACE WHERE id = :i (VALUES (:i, 'p', 0))", (2, 2), ((2, "p", 0.0),)),
     ],
 )
