@@ -30,8 +30,9 @@ from spark_incr.sources.merge import merge
 from spark_incr.sources.row_change import (
     Queries,
     RowChange,
+    Rows,
     Target,
-    assigned_columns,
+    assigned_values,
     collect,
     no_rows,
     qualifiers,
@@ -201,13 +202,10 @@ def _filter(where: str | None) -> str:
 
 def _update(queries: Queries, statement: Update, target: Target) -> RowChange:
     rows = relation(target, statement.table, statement.alias)
-    places = assigned_columns(
-        queries, statement.assignments, target, rows, qualifiers(statement.table, statement.alias)
-    )
-    values = value_struct(
-        target.default(place) if assignment.value is None else assignment.value
-        for place, assignment in zip(places, statement.assignments, strict=True)
-    )
+    known = qualifiers(statement.table, statement.alias)
+    named = Rows(rows, quote(statement.alias or statement.table.parts[-1]), known)
+    given = assigned_values(queries, statement.assignments, target, named)
+    places, values = list(given), value_struct(given.values())
     raw = queries.analyse(
         f"SELECT {_columns(target)}, {values} FROM {rows}{_filter(statement.where)}"
     )

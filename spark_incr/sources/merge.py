@@ -27,8 +27,9 @@ from spark_incr.sources.dml_statement import Action, Clause, Match, Merge
 from spark_incr.sources.row_change import (
     Queries,
     RowChange,
+    Rows,
     Target,
-    assigned_columns,
+    assigned_values,
     collect,
     qualifiers,
     relation,
@@ -131,11 +132,9 @@ def _values(
         names = [quote(field.name) for field in target.schema]
         return {place: f"{sides.source_name}.{name}" for place, name in enumerate(names)}
     known = qualifiers(statement.table, statement.alias)
-    places = assigned_columns(queries, clause.assignments, target, sides.target, known)
-    return {
-        place: target.default(place) if assignment.value is None else assignment.value
-        for place, assignment in zip(places, clause.assignments, strict=True)
-    }
+    rows = Rows(sides.target, sides.target_name, known)
+    inserted = clause.action is Action.INSERT
+    return assigned_values(queries, clause.assignments, target, rows, inserted=inserted)
 
 
 def _acted(

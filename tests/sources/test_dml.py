@@ -226,6 +226,31 @@ def test_structs_are_updated_by_name(given_table: Given) -> None:
 # Names, parameters, refusals
 
 
+def test_fields_of_structs_are_assigned(given_table: Given) -> None:
+    """As Spark aligns them: a struct that is NULL becomes one of NULLs and of what is given."""
+    table = given_table(
+        "id INT, p STRUCT<a: INT, `b c`: STRUCT<d: DOUBLE, e: STRING>>",
+        (1, (1, (0.5, "x"))),
+        (2, None),
+        (3, (3, None)),
+    )
+    expected = bag_of(
+        (1, {"a": 2, "b c": {"d": 1.0, "e": "x"}}),
+        (2, {"a": None, "b c": {"d": 1.0, "e": None}}),
+        (3, {"a": 4, "b c": {"d": 1.0, "e": None}}),
+    )
+    update = "UPDATE t AS p SET p.p.`b c`.d = p.id / p.id, p.P.a = p.p.a + 1"
+    assert bag(table.change(update).insert) == expected
+    merge = (
+        "MERGE INTO t USING (SELECT 1 AS one) ON TRUE WHEN MATCHED THEN"
+        " UPDATE SET p.`b c`.d = one, t.p.A = t.p.a + one"
+    )
+    assert bag(table.change(merge).insert) == expected
+    assert bag(table.change("UPDATE t SET p.a = DEFAULT WHERE id = 3").insert) == bag_of(
+        (3, {"a": None, "b c": None})
+    )
+
+
 def test_names_may_hold_anything(given_table: Given, spark: SparkSession) -> None:
     table = given_table("`größe m.` INT, `a``b` INT, `select` INT", (1, 2, 3))
     spark.table("t").createOrReplaceTempView("`my 😀 table`")
@@ -308,7 +333,12 @@ def test_wrong_assignments_are_refused(given_table: Given) -> None:
     table = given_table("id INT, s STRUCT<f: INT>", (1, (2,)))
     assert table.fails("UPDATE t SET id = 1, ID = 2") == "INCR_DUPLICATE_COLUMN"
     assert table.fails("INSERT INTO t (id, Id) VALUES (1, 2)") == "INCR_DUPLICATE_COLUMN"
-    assert table.fails("UPDATE t SET s.f = 1") == "INCR_STATEMENT_UNSUPPORTED"
+    assert table.fails("UPDATE t SET s.f = 1, s = NULL") == "INCR_DUPLICATE_COLUMN"
+    assert table.fails("UPDATE t SET s.f = 1, t.S.F = 2") == "INCR_DUPLICATE_COLUMN"
+    assert table.fails("UPDATE t SET s.g = 1") == "FIELD_NOT_FOUND"
+    assert table.fails("UPDATE t SET s.f = 'x'").endswith("CANNOT_SAFELY_CAST")
+    insert = "MERGE INTO t USING t u ON FALSE WHEN NOT MATCHED THEN INSERT (s.f) VALUES (1)"
+    assert table.fails(insert) == "INCR_STATEMENT_UNSUPPORTED"
     assert table.fails("UPDATE t AS a SET t.id = 1") == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
     assert table.fails("UPDATE t SET nothing = 1") == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
     assert table.fails("UPDATE t SET id = '1'").endswith("CANNOT_SAFELY_CAST")
