@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import error
+from spark_incr.sources.assigned_values import Rows, assigned_values
 from spark_incr.sources.assignment import assigned, mismatch, unchanged
 from spark_incr.sources.dml_reader import PARAMETER
 from spark_incr.sources.dml_statement import (
@@ -30,9 +31,7 @@ from spark_incr.sources.merge import merge
 from spark_incr.sources.row_change import (
     Queries,
     RowChange,
-    Rows,
     Target,
-    assigned_values,
     collect,
     no_rows,
     qualifiers,

@@ -22,14 +22,13 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame
 
 from spark_incr.errors import error
+from spark_incr.sources.assigned_values import Rows, assigned_values
 from spark_incr.sources.assignment import assigned, unchanged
 from spark_incr.sources.dml_statement import Action, Clause, Match, Merge
 from spark_incr.sources.row_change import (
     Queries,
     RowChange,
-    Rows,
     Target,
-    assigned_values,
     collect,
     qualifiers,
     relation,
