@@ -64,6 +64,7 @@ def write_definition(definition: Definition) -> dict[str, Any]:
             "statement": definition.statement,
             "longest": dict(definition.longest),
             "arranged_by": list(definition.arranged_by),
+            "defaults": dict(definition.defaults),
         }
     if isinstance(definition, SourceDefinition):
         return {
@@ -102,6 +103,7 @@ def read_definition(item: Mapping[str, Any]) -> Definition:
             item["statement"],
             item.get("longest", {}),
             tuple(item.get("arranged_by", ())),
+            item.get("defaults", {}),
         )
     statement = parse_statement(item["statement"])
     if item["kind"] == "source":

@@ -110,6 +110,14 @@ CONDITIONS: dict[str, Condition] = {
         "Keep a count in a column of the rows.",
     ),
     "INCR_SCHEMA_MISMATCH": Condition("42804", "the rows do not fit table {table}: {what}"),
+    "INCR_STATEMENT_UNSUPPORTED": Condition(
+        "0A000", "{what} is not supported on incremental tables"
+    ),
+    "INCR_NOT_REPLACED": Condition(
+        "44000",
+        "{rows} of the rows for {table} do not satisfy the condition of REPLACE WHERE",
+        "Add the condition to the query, or write one that holds for all of the rows.",
+    ),
     "INCR_MERGE_CARDINALITY": Condition(
         "23K01",
         "several source rows match one row of {table}",

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 AGGREGATE = "aggregate"
 """The mark, in the meta data of a call, of a session function that aggregates."""
 
-CLOCK = "Store the time in a column of a table when the row is inserted."
+CLOCK = (
+    "Store the time in a column when the row is inserted; for a moving time, keep it in a table of one "
+    "row, read it from there, and UPDATE it."
+)
 _RANDOM = (
     "Store the value in a column of a table when the row is inserted, or derive it with hash()."
 )

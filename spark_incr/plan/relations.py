@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -193,7 +194,7 @@ def _plain_join(left: Source, join: exp.Join, env: Environment) -> Source:
     if join.method == "NATURAL":
         for side in (left, right):
             refuse_unnamed(side[1].star(None), join)
-        using = [c.name for c in left[1].star(None) if len(right[1].find((), c.name)) == 1]
+        using = _common_names(left[1], right[1])
     if using:
         return _join_using(left, right, using, kind, env)
     both = left[1] + right[1]
@@ -295,29 +296,43 @@ def generated(source: Source, view: exp.Expr, outer: bool, env: Environment) -> 
     return node, Scope(scope.columns + visible)
 
 
+def _common_names(left: Scope, right: Scope) -> list[str]:
+    """The names by which NATURAL joins: those of both sides, as often as both have them."""
+    there = Counter(spelled(c.name) for c in right.star(None))
+    common = []
+    for visible in left.star(None):
+        if there[spelled(visible.name)]:
+            there[spelled(visible.name)] -= 1
+            common.append(visible.name)
+    return common
+
+
 def _join_using(
     left: Source, right: Source, using: list[str], kind: JoinKind, env: Environment
 ) -> Source:
-    """Columns of USING appear once, first, and hold the value of the side that is there."""
-    pairs = []
-    for name in using:
-        (left_column,) = left[1].find((), name)
-        (right_column,) = right[1].find((), name)
-        pairs.append((name, left_column.column, right_column.column))
+    """Columns of USING appear once, first, and hold the value of the side that is there.
+
+    Of several columns of a name the first one is meant. `t.*` begins with those that are merged.
+    """
+    pairs = [
+        (name, left[1].find((), name)[0].column, right[1].find((), name)[0].column)
+        for name in using
+    ]
     lengths = [(left[1].length(here), right[1].length(there)) for _, here, there in pairs]
     equalities = [
         padded_pair(column(here), own, column(there), other)
         for (_, here, there), (own, other) in zip(pairs, lengths, strict=True)
     ]
     node = _joined(left[0], right[0], equalities, kind, env)
+    places = {key: place for place, pair in enumerate(pairs) for key in pair[1:]}
+
+    def keys_first(scope: Scope) -> tuple[Visible, ...]:
+        return tuple(sorted(scope.columns, key=lambda c: places.get(c.column, len(places))))
+
     if kind.left_only:
-        places = {here: place for place, (_, here, _) in enumerate(pairs)}
-        columns = sorted(left[1].columns, key=lambda c: places.get(c.column, len(places)))
-        return node, Scope(tuple(columns))
+        return node, Scope(keys_first(left[1]))
     merged: list[Visible] = []
-    hidden: set[str] = set()
     for name, here, there in pairs:
-        hidden |= {here, there}
         source = there if kind is JoinKind.RIGHT else here
         if kind is JoinKind.FULL:
             either = exp.Coalesce(this=column(here), expressions=[column(there)])
@@ -325,8 +340,7 @@ def _join_using(
             kept: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
             node = env.project(node, [*kept, (source, either)])
         merged.append(Visible((), name, source, char_length(node.type_of(source))))
-    rest = (left[1] + right[1]).hide(hidden)
-    return node, Scope(tuple(merged) + rest.columns)
+    return node, Scope(tuple(merged) + keys_first((left[1] + right[1]).hide(set(places))))
 
 
 def _scope_of(source: exp.Expr, built: Built, parts: tuple[str, ...]) -> Scope:

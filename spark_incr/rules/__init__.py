@@ -8,6 +8,7 @@ from spark_incr.rules.incremental.maintain_windows import maintain_windows
 from spark_incr.rules.logical.factor_conditions import factor_conditions
 from spark_incr.rules.logical.find_join_keys import find_join_keys
 from spark_incr.rules.logical.group_by_collation import group_by_collation
+from spark_incr.rules.logical.hand_on_places import hand_on_places
 from spark_incr.rules.logical.join_by_collation import join_by_collation
 from spark_incr.rules.logical.merge_filters import merge_filters
 from spark_incr.rules.logical.merge_projects import merge_projects
@@ -30,6 +31,8 @@ PACKS: tuple[Pack, ...] = (
     Pack("keys", (join_by_collation,), once=True),
     # Windows have to be next to each other, which pruning ends.
     Pack("windows", (merge_windows,)),
+    # Functions that are one window agree already; those of windows above each other are made to.
+    Pack("places", (hand_on_places,), once=True),
     Pack("columns", (prune_columns,), whole=True),
     Pack("projections", (merge_projects,)),
     Pack("incremental", (maintain_aggregates, maintain_windows), once=True),

@@ -64,6 +64,8 @@ class TableDefinition:
     """The length that strings may have, where it is limited."""
     arranged_by: tuple[str, ...] = ()
     """The columns by which joins look rows up, where there is no primary key."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """What a statement that gives no value stores, as SQL; NULL where nothing is said."""
 
     @property
     def collated(self) -> tuple[Field, ...]:

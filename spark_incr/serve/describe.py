@@ -190,6 +190,11 @@ def describe(engine: Engine, relation: Relation, extended: bool) -> Result:
         [f.name, type_text(f.type), said.columns.get(f.name)] for f in relation.schema
     ]
     if extended:
+        defaults = relation.state.definition.defaults if isinstance(relation.state, Table) else {}
+        if defaults:
+            rows += [["", None, None], ["# Column Default Values", None, None]]
+            given = [f for f in relation.schema if f.name in defaults]
+            rows += [[f.name, type_text(f.type), defaults[f.name]] for f in given]
         rows += [["", None, None], ["# Detailed information", None, None]]
         rows += [[label, str(value), None] for label, value in _facts(engine, relation)]
     return ["col_name", "data_type", "comment"], rows
@@ -219,6 +224,15 @@ def _facts(engine: Engine, relation: Relation) -> list[tuple[str, object]]:
             ("Reads", ", ".join(sorted(relation.reads))),
             ("Properties", ", ".join(f"{k}={v}" for k, v in statement.properties)),
             ("Query", statement.query_text),
+        ]
+    if isinstance(relation.state, Table):
+        definition = relation.state.definition
+        facts += [
+            ("Primary key", ", ".join(definition.primary_key)),
+            (
+                "Not null",
+                ", ".join(f.name for f in definition.schema if f.name in definition.not_null),
+            ),
         ]
     if isinstance(relation.state, Source):
         offsets = ", ".join(f"{k}={v}" for k, v in relation.offsets.items())

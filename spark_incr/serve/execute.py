@@ -33,6 +33,7 @@ from spark_incr.serve.describe import (
     statement_of,
 )
 from spark_incr.sources.create import source_definition
+from spark_incr.sources.defaults import check_default
 from spark_incr.sql.show_create import show_create
 from spark_incr.sql.statements import (
     AlterView,
@@ -158,7 +159,7 @@ def _column_type(spark: SparkSession, text: str) -> tuple[T.DataType, int | None
 def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -> str:
     if statement.if_not_exists and engine.find(statement.name) is not None:
         return f"{statement.name} already exists"
-    fields, longest = [], {}
+    fields, longest, defaults = [], {}, {}
     for column in statement.columns:
         type_, length = _column_type(spark, column.type_text)
         fields.append(Field(column.name, type_))
@@ -166,6 +167,10 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
             raise unkept(fields[-1])
         if length is not None:
             longest[column.name] = length
+        if column.default is not None:
+            written = type_named(spark, column.type_text)
+            check_default(spark, column.name, written, column.default)
+            defaults[column.name] = column.default
     by_name = {f.name.lower(): f.name for f in fields}
     for name in statement.primary_key:
         if name.lower() not in by_name:
@@ -179,6 +184,7 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
         frozenset(c.name for c in statement.columns if c.not_null),
         show_create(replace(statement, if_not_exists=False, or_replace=False)),
         longest,
+        defaults=defaults,
     )
     if statement.or_replace and engine.find(statement.name) is not None:
         engine.drop(statement.name, "table")

@@ -101,7 +101,13 @@ def apply_change(
     table = change.relation.state
     assert isinstance(table, Table)
     definition = table.definition
-    target = Target(change.name, definition.schema, definition.primary_key, definition.not_null)
+    target = Target(
+        change.name,
+        definition.schema,
+        definition.primary_key,
+        definition.not_null,
+        definition.defaults,
+    )
     with engine.paused():
         rows = change_of(spark, text, target, args)
         try:

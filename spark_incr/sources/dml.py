@@ -7,14 +7,15 @@ rows. With `old` the rows the statement touches and `new` what it makes of them,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow.compute as pc
-import pyspark.sql.types as T
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_incr.errors import error
+from spark_incr.sources.assigned_values import Rows, assigned_values
 from spark_incr.sources.assignment import assigned, mismatch, unchanged
 from spark_incr.sources.dml_reader import PARAMETER
 from spark_incr.sources.dml_statement import (
@@ -31,7 +32,6 @@ from spark_incr.sources.row_change import (
     Queries,
     RowChange,
     Target,
-    assigned_columns,
     collect,
     no_rows,
     qualifiers,
@@ -83,35 +83,75 @@ def _check_syntax(spark: SparkSession, text: str) -> None:
 
 
 def _insert(queries: Queries, statement: Insert, target: Target) -> RowChange:
-    data = _data(queries, statement)
+    text, data = _data(queries, statement, target)
     places = _places(statement, target, data.columns)
     values = []
     for i, (field, place) in enumerate(zip(target.schema, places, strict=True)):
-        value = "NULL" if place is None else f"__incr_{place}"
-        source = T.NullType() if place is None else data.schema.fields[place].dataType
-        stored = assigned(value, source, field, target.name, by_name=statement.by_name)
+        stored = target.default(i)
+        if place is not None:
+            source = data.schema.fields[place].dataType
+            value = f"__incr_{place}"
+            stored = assigned(value, source, field, target.name, by_name=statement.by_name)
         values.append(f"{stored} AS __incr_n{i}")
-    staged = data.toDF(*(f"__incr_{j}" for j in range(len(data.columns))))
-    frame = staged.selectExpr("FALSE AS __incr_old", *values)
-    if statement.overwrite:
-        old = queries.analyse(f"SELECT {_columns(target)} FROM {relation(target, statement.table)}")
-        frame = frame.unionAll(old.selectExpr("TRUE", "*"))
+    given = [f"__incr_{j}" for j in range(len(data.columns))]
+    if statement.replaced is None:
+        held = "TRUE AS __incr_held"
+        frame = data.toDF(*given).selectExpr("FALSE AS __incr_old", held, *values)
+    else:
+        rows = f"(\n{text}\n) AS __incr_q ({', '.join(given)})"
+        frame = _held(queries, statement, target, f"SELECT {', '.join(values)} FROM {rows}")
+    if statement.overwrite or statement.replaced is not None:
+        replaced = f"{relation(target, statement.table)}{_filter(statement.replaced)}"
+        old = queries.analyse(f"SELECT {_columns(target)} FROM {replaced}")
+        frame = frame.unionAll(old.selectExpr("TRUE", "TRUE", "*"))
     result = collect(frame)
-    is_old, rows = result.column(0), result.select(range(1, result.num_columns))
-    inserted = rows_of(target, rows.filter(pc.invert(is_old)).columns, checked=True)
-    deleted = rows_of(target, rows.filter(is_old).columns, checked=False)
+    outside = result.num_rows - pc.sum(result.column(1), min_count=0).as_py()
+    if outside:
+        raise error("INCR_NOT_REPLACED", table=target.name, rows=outside)
+    is_old, result = result.column(0), result.select(range(2, result.num_columns))
+    inserted = rows_of(target, result.filter(pc.invert(is_old)).columns, checked=True)
+    deleted = rows_of(target, result.filter(is_old).columns, checked=False)
     counts = {"num_affected_rows": inserted.num_rows, "num_inserted_rows": inserted.num_rows}
     return RowChange(inserted, deleted, counts)
 
 
-def _data(queries: Queries, statement: Insert) -> DataFrame:
+def _held(queries: Queries, statement: Insert, target: Target, staged: str) -> DataFrame:
+    """The rows to insert beside whether the condition of REPLACE WHERE holds for them."""
+    names = ", ".join(
+        f"__incr_n{i} AS {quote(field.name)}" for i, field in enumerate(target.schema)
+    )
+    return queries.analyse(
+        f"SELECT FALSE AS __incr_old, coalesce((\n{statement.replaced}\n), FALSE) AS __incr_held,"
+        f" {_columns(target)} FROM (SELECT {names} FROM ({staged}))"
+        f" AS {quote(statement.table.parts[-1])}"
+    )
+
+
+def _data(queries: Queries, statement: Insert, target: Target) -> tuple[str, DataFrame]:
     """The inserted query; DEFAULT is the keyword only where it is not a column."""
     try:
-        return queries.analyse(statement.query)
+        return statement.query, queries.analyse(statement.query)
     except AnalysisException:
-        if statement.query_with_nulls == statement.query:
+        if not any(isinstance(piece, int) for piece in statement.pieces):
             raise
-        return queries.analyse(statement.query_with_nulls)
+        filled = _filled(statement, target)
+        text = "".join(filled(p) if isinstance(p, int) else p for p in statement.pieces)
+        return text, queries.analyse(text)
+
+
+def _filled(statement: Insert, target: Target) -> Callable[[int], str]:
+    """What DEFAULT means at a place of an inserted row."""
+    columns = list(range(len(target.schema)))
+    if statement.columns is not None:
+        names = [field.name.lower() for field in target.schema]
+        listed = [column.parts[-1].lower() for column in statement.columns]
+        columns = [names.index(name) for name in listed if name in names]
+    known = not statement.by_name
+
+    def default(place: int) -> str:
+        return target.default(columns[place]) if known and place < len(columns) else "NULL"
+
+    return default
 
 
 def _places(statement: Insert, target: Target, data: list[str]) -> list[int | None]:
@@ -161,10 +201,10 @@ def _filter(where: str | None) -> str:
 
 def _update(queries: Queries, statement: Update, target: Target) -> RowChange:
     rows = relation(target, statement.table, statement.alias)
-    places = assigned_columns(
-        queries, statement.assignments, target, rows, qualifiers(statement.table, statement.alias)
-    )
-    values = value_struct(assignment.value for assignment in statement.assignments)
+    known = qualifiers(statement.table, statement.alias)
+    named = Rows(rows, quote(statement.alias or statement.table.parts[-1]), known)
+    given = assigned_values(queries, statement.assignments, target, named)
+    places, values = list(given), value_struct(given.values())
     raw = queries.analyse(
         f"SELECT {_columns(target)}, {values} FROM {rows}{_filter(statement.where)}"
     )

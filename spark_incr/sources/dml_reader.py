@@ -1,8 +1,8 @@
 """The cursor of a DML statement: finds its query parts and cuts them out.
 
 Law: what is cut is the statement's own text between two tokens, so nothing is lost in printing;
-only parameters (`?` becomes a named one, so that parts may be used in any order) and a `DEFAULT`
-that stands for a whole value (`NULL`: the tables have no defaults) are put in other words.
+only parameters are put in other words: `?` becomes a named one, so that parts may be used in any
+order. Where a `DEFAULT` stands for a whole value is told apart, for the column says what it is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ VERBS = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "LOAD"})
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _QUOTED = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING}
+_QUERIES = {"SELECT", "VALUES", "WITH", "FROM", "TABLE"}
+_OPERANDS = {TokenType.VAR, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE, TokenType.NULL}
+_BEFORE_SUBQUERY = {"IN", "EXISTS", "AND", "OR", "NOT"}
 _PARTICLES = {
     "INSERT": {"INTO": True, "OVERWRITE": True},
     "LOAD": {"INTO": True},
@@ -47,8 +50,9 @@ class Reader(Cursor):
         marks = [t.start for t in self.tokens if t.token_type is TokenType.PLACEHOLDER]
         self._parameters = {start: f":{PARAMETER}{n}" for n, start in enumerate(marks)}
 
-    def unsupported(self, what: str) -> IncrementalError:
-        return error("INCR_UNSUPPORTED", what=what, position=self.position(self.peek()))
+    def unsupported(self, what: str, hint: str | None = None) -> IncrementalError:
+        place = self.position(self.peek())
+        return error("INCR_STATEMENT_UNSUPPORTED", what=what, hint=hint, position=place)
 
     def type(self, ahead: int = 0) -> TokenType | None:
         token = self.peek(ahead) if self.index + ahead >= 0 else None
@@ -61,14 +65,13 @@ class Reader(Cursor):
             "" if kind is None or kind in _QUOTED else self.tokens[self.index + ahead].text.upper()
         )
 
-    def piece(self, start: int, stop: int, nulls: frozenset[int] = frozenset()) -> str:
-        """The text of the tokens in [start, stop), those of `nulls` replaced by NULL."""
+    def piece(self, start: int, stop: int) -> str:
+        """The text of the tokens in [start, stop)."""
         if start >= stop:
             raise self.expected("an expression")
         parts, offset = [], self.tokens[start].start
-        for index in range(start, stop):
-            token = self.tokens[index]
-            substitute = "NULL" if index in nulls else self._parameters.get(token.start)
+        for token in self.tokens[start:stop]:
+            substitute = self._parameters.get(token.start)
             if substitute is not None:
                 parts += [self.text[offset : token.start], substitute]
                 offset = token.end + 1
@@ -127,9 +130,40 @@ class Reader(Cursor):
                     break
                 cases += (self.word() == "CASE") - (cases > 0 and self.word() == "END")
             self.index += 1
-        if self.index == start + 1 and self.word(-1) == "DEFAULT":
-            return "NULL"
         return self.piece(start, self.index)
+
+    def value(self, *stops: str) -> str | None:
+        """An expression that is assigned; None for DEFAULT."""
+        start = self.index
+        written = self.expression(*stops)
+        return None if self.index == start + 1 and self.word(-1) == "DEFAULT" else written
+
+    def replaced(self) -> str:
+        """The condition of REPLACE WHERE: all up to the query that follows it at this level."""
+        start = self.index
+        while (kind := self.type()) is not None and not (
+            self.index > start and self._begins_query()
+        ):
+            if kind in _OPENING:
+                self._skip_group()
+            else:
+                self.index += 1
+        return self.piece(start, self.index)
+
+    def _begins_query(self) -> bool:
+        """Whether a query stands here, and no operand as in `x = (SELECT ...)` or `f((SELECT ...))`."""
+        ahead = 0
+        while self.type(ahead) is TokenType.L_PAREN:
+            ahead += 1
+        if self.word(ahead) not in _QUERIES:
+            return False
+        before = self.type(-1)
+        if ahead:
+            last, here = self.tokens[self.index - 1 : self.index + 1]
+            called = before is TokenType.VAR and last.end + 1 == here.start
+            ended = before in _CLOSING or before in _OPERANDS or before in _QUOTED
+            return ended and not called and self.word(-1) not in _BEFORE_SUBQUERY
+        return self.word() != "FROM" or self.word(-1) != "DISTINCT"
 
     def context(self) -> str:
         """Skip the common table expressions before the verb and give them back."""
@@ -196,28 +230,34 @@ class Reader(Cursor):
             self.index += 1
         self.index = start
 
-    def defaults(self, start: int) -> frozenset[int]:
-        """The tokens from `start` on that are a DEFAULT in place of a whole value.
+    def defaults(self, start: int) -> dict[int, int]:
+        """The tokens from `start` on that are a DEFAULT in place of a whole value, and the place of
+        that value in its row.
 
         Such a value stands in a row of VALUES or in a list of SELECT.
         """
-        found, levels, before = set(), ["other"], ""
+        found: dict[int, int] = {}
+        levels, places, before = ["other"], [0], ""
         for index in range(start, len(self.tokens)):
             kind, word = self.tokens[index].token_type, self.word(index - self.index)
             if kind in _OPENING:
                 row = levels[-1] == "values" and before in ("VALUES", ",")
                 levels.append("row" if row else "other")
+                places.append(0)
             elif kind in _CLOSING:
                 levels.pop()
+                places.pop()
             elif word in ("VALUES", "SELECT"):
-                levels[-1] = word.lower()
+                levels[-1], places[-1] = word.lower(), 0
+            elif kind is TokenType.COMMA:
+                places[-1] += levels[-1] != "values"
             elif word in ("FROM", "WHERE"):
                 levels[-1] = "other"
             elif word == "DEFAULT" and levels[-1] != "other":
                 after = self.word(index - self.index + 1)
                 if before in ("VALUES", "SELECT", ",", "(") and after in (",", ")", "FROM", ""):
-                    found.add(index)
+                    found[index] = places[-1]
             before = word
             if not levels:
                 break
-        return frozenset(found)
+        return found

@@ -5,6 +5,7 @@ Law: only the frame of a statement is read here, never an expression: Spark judg
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,21 +18,28 @@ from spark_incr.sql.tokens import leading_words
 
 # A header longer than this is read from the whole text; most statements never need that.
 _HEADER_LENGTH = 2000
+_WITHOUT_PARTITIONS = (
+    "A table has no partitions; INSERT INTO ... REPLACE WHERE replaces a part of it."
+)
+_WITHOUT_EVOLUTION = "The columns are those of CREATE; list the ones that are given."
 _REFUSED_INSERTS = {
-    ("PARTITION", "("): "PARTITION",
-    ("IF", "NOT", "EXISTS"): "IF NOT EXISTS",
-    ("REPLACE",): "REPLACE",
-    ("AS",): "AS ... REPLACE",
-    ("WITH", "("): "WITH (options)",
+    ("PARTITION", "("): ("PARTITION", _WITHOUT_PARTITIONS),
+    ("IF", "NOT", "EXISTS"): ("IF NOT EXISTS", _WITHOUT_PARTITIONS),
+    ("REPLACE", "USING"): ("REPLACE USING", "MERGE replaces rows by their keys."),
+    ("AS",): ("AS ... REPLACE ON", "MERGE replaces rows by a condition on both sides."),
+    ("WITH", "("): ("WITH (options)", "A table takes no options."),
 }
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """`column = value`, of UPDATE and of both kinds of MERGE clauses that give values."""
+    """`column = value`, of UPDATE and of both kinds of MERGE clauses that give values.
+
+    None stands for DEFAULT.
+    """
 
     column: Name
-    value: str
+    value: str | None
 
 
 @dataclass(frozen=True)
@@ -40,11 +48,13 @@ class Insert:
     context: str
     """The common table expressions before the verb; every query of the statement sees them."""
     overwrite: bool
+    replaced: str | None
+    """The condition of REPLACE WHERE."""
     columns: tuple[Name, ...] | None
     by_name: bool
     query: str
-    query_with_nulls: str
-    """The query with NULL for each DEFAULT that stands for a whole value."""
+    pieces: tuple[str | int, ...]
+    """The query in pieces: text, and for each DEFAULT that stands for a whole value its place."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +135,7 @@ def target_of(text: str) -> str | None:
 
 
 def parse_dml(text: str) -> Statement:
-    """Read a DML statement; INCR_UNSUPPORTED for a form that has no meaning on our tables."""
+    """Read a DML statement; INCR_STATEMENT_UNSUPPORTED for a form that has no meaning on our tables."""
     reader = Reader(text)
     context = reader.context()
     verb = reader.word()
@@ -140,7 +150,10 @@ def parse_dml(text: str) -> Statement:
     if verb == "TRUNCATE":
         return _truncate(reader)
     if verb == "LOAD":
-        raise reader.unsupported("LOAD DATA")
+        hint = (
+            "INSERT INTO ... SELECT reads files, and CREATE INCREMENTAL SOURCE follows a directory."
+        )
+        raise reader.unsupported("LOAD DATA", hint)
     raise reader.expected("INSERT, UPDATE, DELETE, MERGE or TRUNCATE")
 
 
@@ -163,24 +176,35 @@ def _insert(reader: Reader, context: str) -> Insert:
         reader.skip_to_insert()
         source = reader.piece(start, reader.index) + "\n"
     if reader.word(1) == "WITH":
-        raise reader.unsupported("INSERT WITH SCHEMA EVOLUTION")
+        raise reader.unsupported("INSERT WITH SCHEMA EVOLUTION", _WITHOUT_EVOLUTION)
     overwrite = reader.word(1) == "OVERWRITE"
     table = reader.target()
     if table is None:
         raise reader.unsupported("INSERT OVERWRITE DIRECTORY")
-    for words, form in _REFUSED_INSERTS.items():
+    for words, (form, hint) in _REFUSED_INSERTS.items():
         if reader.at_word(*words):
-            raise reader.unsupported(f"INSERT ... {form}")
+            raise reader.unsupported(f"INSERT ... {form}", hint)
+    replaced = reader.replaced() if reader.take("REPLACE", "WHERE") else None
     by_name = reader.take("BY", "NAME")
     columns = None if by_name else _column_list(reader)
     start, stop = reader.index, len(reader.tokens)
     while source and reader.type() is not None:
         if reader.at_insert():
-            raise reader.unsupported("FROM ... with several INSERTs")
+            raise reader.unsupported("FROM ... with several INSERTs", "Write one INSERT for each.")
         reader.index += 1
     query = source + reader.piece(start, stop)
-    with_nulls = source + reader.piece(start, stop, reader.defaults(start))
-    return Insert(table, context, overwrite, columns, by_name, query, with_nulls)
+    pieces = (source, *_pieces(reader, start, stop))
+    return Insert(table, context, overwrite, replaced, columns, by_name, query, pieces)
+
+
+def _pieces(reader: Reader, start: int, stop: int) -> Iterator[str | int]:
+    for index, place in reader.defaults(start).items():
+        if index > start:
+            yield reader.piece(start, index) + " "
+        yield place
+        start = index + 1
+    if start < stop:
+        yield " " + reader.piece(start, stop)
 
 
 def _column_list(reader: Reader) -> tuple[Name, ...] | None:
@@ -202,7 +226,7 @@ def _assignments(reader: Reader, *stops: str) -> tuple[Assignment, ...]:
         column = reader.qualified_name()
         if not reader.take("=") and not reader.take("=="):
             raise reader.expected("=")
-        found.append(Assignment(column, reader.expression(*stops)))
+        found.append(Assignment(column, reader.value(*stops)))
         if not reader.take(","):
             return tuple(found)
 
@@ -236,14 +260,14 @@ def _delete(reader: Reader, context: str) -> Delete:
 def _truncate(reader: Reader) -> Truncate:
     table = _table(reader)
     if reader.word() == "PARTITION":
-        raise reader.unsupported("TRUNCATE TABLE ... PARTITION")
+        raise reader.unsupported("TRUNCATE TABLE ... PARTITION", "DELETE FROM ... WHERE does it.")
     reader.finish()
     return Truncate(table)
 
 
 def _merge(reader: Reader, context: str) -> Merge:
     if reader.word(1) == "WITH":
-        raise reader.unsupported("MERGE WITH SCHEMA EVOLUTION")
+        raise reader.unsupported("MERGE WITH SCHEMA EVOLUTION", _WITHOUT_EVOLUTION)
     table = _table(reader)
     alias = reader.alias("USING")
     reader.expect("USING")
@@ -291,9 +315,9 @@ def _inserted(reader: Reader) -> tuple[Assignment, ...] | None:
     position = reader.position(reader.peek())
     columns = reader.listed(reader.qualified_name)
     reader.expect("VALUES", "(")
-    values = [reader.expression()]
+    values = [reader.value()]
     while reader.take(","):
-        values.append(reader.expression())
+        values.append(reader.value())
     reader.expect(")")
     if len(values) != len(columns):
         raise error(

@@ -22,13 +22,13 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame
 
 from spark_incr.errors import error
+from spark_incr.sources.assigned_values import Rows, assigned_values
 from spark_incr.sources.assignment import assigned, unchanged
 from spark_incr.sources.dml_statement import Action, Clause, Match, Merge
 from spark_incr.sources.row_change import (
     Queries,
     RowChange,
     Target,
-    assigned_columns,
     collect,
     qualifiers,
     relation,
@@ -120,9 +120,7 @@ def _action(queries: Queries, statement: Merge, target: Target, sides: _Sides, m
 
 def _unassigned(target: Target, place: int, kept: str | None) -> str:
     field = target.schema[place]
-    if kept:
-        return f"{kept}.{quote(field.name)}"
-    return assigned("NULL", T.NullType(), field, target.name, by_name=True)
+    return f"{kept}.{quote(field.name)}" if kept else target.default(place)
 
 
 def _values(
@@ -133,8 +131,9 @@ def _values(
         names = [quote(field.name) for field in target.schema]
         return {place: f"{sides.source_name}.{name}" for place, name in enumerate(names)}
     known = qualifiers(statement.table, statement.alias)
-    places = assigned_columns(queries, clause.assignments, target, sides.target, known)
-    return {p: a.value for p, a in zip(places, clause.assignments, strict=True)}
+    rows = Rows(sides.target, sides.target_name, known)
+    inserted = clause.action is Action.INSERT
+    return assigned_values(queries, clause.assignments, target, rows, inserted=inserted)
 
 
 def _acted(

@@ -7,7 +7,7 @@ has exactly the table's Arrow schema and no NULL where the table forbids it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +19,8 @@ from spark_incr.errors import IncrementalError, error
 from spark_incr.frames import computed
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.sources.assignment import OVERFLOW
+from spark_incr.sources.defaults import default_sql
 from spark_incr.sources.dml_reader import Name
-from spark_incr.sources.dml_statement import Assignment
 from spark_incr.sql.names import join_name, quote, quote_name
 
 
@@ -32,6 +32,12 @@ class Target:
     schema: Schema
     primary_key: tuple[str, ...]
     not_null: frozenset[str]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def default(self, place: int) -> str:
+        """SQL of the value that a column has where a statement gives none."""
+        column = self.schema[place]
+        return default_sql(column, self.defaults.get(column.name))
 
 
 @dataclass(frozen=True)
@@ -73,28 +79,6 @@ def qualifiers(table: Name, alias: str | None) -> frozenset[tuple[str, ...]]:
         return frozenset({(alias.lower(),)})
     parts = tuple(part.lower() for part in table.parts)
     return frozenset(parts[n:] for n in range(len(parts)))
-
-
-def assigned_columns(
-    queries: Queries,
-    assignments: tuple[Assignment, ...],
-    target: Target,
-    rows: str,
-    known: frozenset[tuple[str, ...]],
-) -> list[int]:
-    """The target's columns that are assigned to; `rows` is the FROM item they belong to."""
-    names = [field.name.lower() for field in target.schema]
-    places: list[int] = []
-    for column in (assignment.column for assignment in assignments):
-        *qualifier, name = (part.lower() for part in column.parts)
-        if name not in names or (qualifier and tuple(qualifier) not in known):
-            queries.analyse(f"SELECT {column.sql} FROM {rows}")
-            what = f"an assignment to the field {column.sql}"
-            raise error("INCR_UNSUPPORTED", what=what, position=column.position)
-        if names.index(name) in places:
-            raise twice(column)
-        places.append(names.index(name))
-    return places
 
 
 def twice(column: Name) -> IncrementalError:

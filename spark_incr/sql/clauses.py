@@ -24,7 +24,10 @@ _POLICIES = {
     "FULL": Policy.FULL,
 }
 _UNITS = {word: unit for unit in Unit for word in (f"{unit.name}S", unit.name)}
-_AFTER_TYPE = ("NOT", "PRIMARY", "COMMENT", "DEFAULT", "GENERATED")
+_AFTER_TYPE = (
+    *("NOT", "PRIMARY", "COMMENT", "DEFAULT"),
+    *("GENERATED", "CHECK", "UNIQUE", "REFERENCES", "CONSTRAINT"),
+)
 
 
 class Clauses:
@@ -70,8 +73,10 @@ def column_names(cursor: Cursor) -> tuple[ColumnName, ...]:
     return cursor.listed(lambda: ColumnName(columns.declare(), _optional_comment(cursor)))
 
 
-def column_definitions(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[str, ...]]:
-    """`(name type [NOT NULL] [PRIMARY KEY] [COMMENT '...'], ..., [PRIMARY KEY (name, ...)])`"""
+def column_definitions(
+    cursor: Cursor, *, defaults: bool
+) -> tuple[tuple[ColumnDefinition, ...], tuple[str, ...]]:
+    """`(name type [NOT NULL] [DEFAULT e] [PRIMARY KEY] [COMMENT '...'], ..., [PRIMARY KEY (name, ...)])`"""
     columns = Columns(cursor)
     definitions: list[ColumnDefinition] = []
     key: list[tuple[Token | None, str]] = []
@@ -92,20 +97,23 @@ def column_definitions(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tu
         name = columns.declare()
         type_text = _type_text(cursor)
         options = Clauses(cursor)
-        not_null, comment = False, None
+        not_null, comment, default = False, None, None
         while not (cursor.at_word(",") or cursor.at_word(")")):
             if options.begins("NOT"):
                 cursor.expect("NULL")
                 not_null = True
             elif options.begins("COMMENT"):
                 comment = cursor.string("a comment in quotes")
+            elif defaults and options.begins("DEFAULT"):
+                default = _default_text(cursor)
             elif cursor.at_word("PRIMARY"):
                 place = cursor.peek()
                 primary_key()
                 key.append((place, name))
             else:
-                raise cursor.expected("NOT NULL, PRIMARY KEY, COMMENT, a comma or )")
-        definitions.append(ColumnDefinition(name, type_text, not_null, comment))
+                known = "NOT NULL, DEFAULT, PRIMARY KEY" if defaults else "NOT NULL, PRIMARY KEY"
+                raise cursor.expected(f"{known}, COMMENT, a comma or )")
+        definitions.append(ColumnDefinition(name, type_text, not_null, comment, default))
 
     cursor.listed(item)
     if not definitions:
@@ -135,6 +143,33 @@ def _type_text(cursor: Cursor) -> str:
     if first is None or last is None or cursor.peek() is first:
         raise cursor.expected("a type")
     return cursor.slice(first, last)
+
+
+def _default_text(cursor: Cursor) -> str:
+    """The expression after DEFAULT as it is written, up to the next option of the column."""
+    first = last = cursor.peek()
+    depth = 0
+    while (token := cursor.peek()) is not None:
+        if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
+            if depth == 0 and (token.text in (",", ")") or _ends_default(cursor, last)):
+                break
+            depth += sum((sign in "([") - (sign in ")]") for sign in token.text)
+        last = token
+        cursor.index += 1
+    if first is None or last is None or cursor.peek() is first:
+        raise cursor.expected("an expression")
+    return cursor.slice(first, last)
+
+
+def _ends_default(cursor: Cursor, before: Token | None) -> bool:
+    """`NOT NULL` is an option of the column, `IS NOT NULL` part of its default."""
+    tested = before is not None and before.text.upper() == "IS"
+    return (
+        (cursor.at_word("NOT", "NULL") and not tested)
+        or cursor.at_word("PRIMARY", "KEY")
+        or cursor.at_word("COMMENT")
+        or cursor.at_word("DEFAULT")
+    )
 
 
 def _ends_type(cursor: Cursor) -> bool:

@@ -373,6 +373,17 @@ class SparkText(Spark):
             suffix = f" MAX RECURSION LEVEL {level}" if level else ""
             return super().tablealias_sql(expression) + suffix
 
+        def lateral_sql(self, expression: exp.Lateral) -> str:
+            """The name of a LATERAL VIEW is quoted as other names are."""
+            alias = expression.args.get("alias")
+            if not expression.args.get("view") or not alias or not alias.this:
+                return super().lateral_sql(expression)
+            outer = " OUTER" if expression.args.get("outer") else ""
+            call, name = self.sql(expression, "this"), self.sql(alias, "this")
+            columns = self.expressions(alias, key="columns", flat=True)
+            named = f" AS {columns}" if columns else ""
+            return f"{self.seg(f'LATERAL VIEW{outer}')}{self.sep()}{call} {name}{named}"
+
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
             """`DATE '2020-01-01'` is a literal, not a cast."""
             if expression.meta.get(_TYPED_LITERAL):

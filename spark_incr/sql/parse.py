@@ -218,7 +218,7 @@ def _create(cursor: Cursor) -> Create:
 
 
 def _table(cursor: Cursor, name: str, or_replace: bool, if_not_exists: bool) -> CreateTable:
-    columns, primary_key = column_definitions(cursor)
+    columns, primary_key = column_definitions(cursor, defaults=True)
     clauses = Clauses(cursor)
     comment: str | None = None
     properties: Properties = ()
@@ -276,7 +276,7 @@ def _source(cursor: Cursor, name: str, or_replace: bool, if_not_exists: bool) ->
     columns: tuple[ColumnDefinition, ...] = ()
     key: tuple[str, ...] = ()
     if cursor.at_word("("):
-        columns, key = column_definitions(cursor)
+        columns, key = column_definitions(cursor, defaults=False)
     cursor.expect("USING")
     source_format = cursor.name("the name of a format")
     clauses = Clauses(cursor)

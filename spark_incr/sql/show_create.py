@@ -68,6 +68,7 @@ def _columns(columns: tuple[ColumnDefinition, ...], primary_key: tuple[str, ...]
     lines = [
         f"{quote(column.name)} {column.type_text}"
         + (" NOT NULL" if column.not_null else "")
+        + ("" if column.default is None else f" DEFAULT {column.default}")
         + _comment(column.comment)
         for column in columns
     ]

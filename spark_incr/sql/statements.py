@@ -60,12 +60,13 @@ class Trigger:
 
 @dataclass(frozen=True)
 class ColumnDefinition:
-    """A column of a table or source; the type is text for Spark to read."""
+    """A column of a table or source; the type and the default are texts for Spark to read."""
 
     name: str
     type_text: str
     not_null: bool = False
     comment: str | None = None
+    default: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import spark_incr
@@ -92,6 +93,70 @@ def test_a_varchar_has_at_most_its_length(spark: SparkSession, tmp_path: Path) -
         assert rows(session, "SELECT id FROM t") == [(2,), (3,), (5,)]
     finally:
         spark_incr.disable(session)
+
+
+def test_defaults_are_kept_and_shown(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    session.sql(
+        "CREATE INCREMENTAL TABLE d (id INT, s VARCHAR(5) DEFAULT 'a' || ',b' COMMENT 'c',"
+        " c CHAR(3) DEFAULT 'x', made DATE NOT NULL DEFAULT current_date(), n DECIMAL(5,2) DEFAULT 1.005,"
+        " PRIMARY KEY (id))"
+    )
+    session.sql(
+        "CREATE INCREMENTAL VIEW v AS SELECT s, c, n, count(made) AS m FROM d GROUP BY s, c, n"
+    )
+    session.sql("INSERT INTO d (id) VALUES (1), (2)")
+    (shown,) = session.sql("SHOW CREATE INCREMENTAL TABLE d").collect()
+    spark_incr.disable(session)
+    again = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    try:
+        again.sql("INSERT INTO d VALUES (3, DEFAULT, 'y', DATE'2020-01-01', DEFAULT)")
+        again.sql("UPDATE d SET s = 'q' WHERE id = 1")
+        again.sql("UPDATE d SET s = DEFAULT, c = DEFAULT WHERE id <> 2")
+        given = {
+            row.id: row.made == row.today
+            for row in again.sql("SELECT *, current_date() AS today FROM d").collect()
+        }
+        assert given == {1: True, 2: True, 3: False}
+        assert rows(again, "SELECT * FROM v") == [("a,b", "x  ", Decimal("1.01"), 3)]
+        version = spark_incr.engine(again).version
+        assert refused(again, "UPDATE d SET id = DEFAULT").condition == "INCR_NULL_KEY"
+        assert (
+            refused(
+                again, "INSERT INTO d VALUES (9, 'much too long', 'x', current_date(), 1)"
+            ).condition
+            == "INCR_TOO_LONG"
+        )
+        assert spark_incr.engine(again).version == version
+        described = [
+            tuple(row) for row in again.sql("DESCRIBE EXTENDED INCREMENTAL TABLE d").collect()
+        ]
+        assert ("s", "string", "'a' || ',b'") in described
+        assert ("made", "date", "current_date()") in described
+        assert ("Not null", "made", None) in described
+        again.sql(shown[0].replace("TABLE d", "TABLE e"))
+        again.sql("INSERT INTO e (id) VALUES (1)")
+        assert again.sql("SELECT s, c FROM e").collect() == [("a,b", "x  ")]
+    finally:
+        spark_incr.disable(again)
+
+
+@pytest.mark.parametrize(
+    ("column", "condition"),
+    [
+        ("c INT DEFAULT 'x'", "INVALID_DEFAULT_VALUE.DATA_TYPE"),
+        ("c INT DEFAULT id + 1", "INVALID_DEFAULT_VALUE.UNRESOLVED_EXPRESSION"),
+        ("c INT DEFAULT (SELECT 1)", "INVALID_DEFAULT_VALUE.SUBQUERY_EXPRESSION"),
+        ("c DOUBLE DEFAULT rand()", "INVALID_DEFAULT_VALUE.NOT_CONSTANT"),
+        ("c VARCHAR(2) DEFAULT 'abc'", "EXCEED_LIMIT_LENGTH"),
+        ("c BIGINT DEFAULT count(*)", "INCR_SYNTAX"),
+    ],
+)
+def test_a_default_is_what_spark_admits(session: SparkSession, column: str, condition: str) -> None:
+    with pytest.raises((IncrementalError, PySparkException)) as raised:
+        session.sql(f"CREATE INCREMENTAL TABLE d (id INT, {column})")
+    assert raised.value.getCondition() == condition
+    assert spark_incr.engine(session).find("d") is None
 
 
 def test_a_relation_of_another_kind_is_named(session: SparkSession) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,16 @@ from tests.sources.tables import Given, Row, Table, schema_of
 def given_table(spark: SparkSession) -> Iterator[Given]:
     """Makes `t` a table with these columns and rows."""
 
-    def make(ddl: str, *rows: Row, not_null: Sequence[str] = (), key: Sequence[str] = ()) -> Table:
+    def make(
+        ddl: str,
+        *rows: Row,
+        not_null: Sequence[str] = (),
+        key: Sequence[str] = (),
+        defaults: Mapping[str, str] | None = None,
+    ) -> Table:
         spark.createDataFrame(list(rows), ddl).createOrReplaceTempView("t")
-        target = Target("t", schema_of(spark, ddl), tuple(key), frozenset(not_null))
-        return Table(spark, target)
+        schema = schema_of(spark, ddl)
+        return Table(spark, Target("t", schema, tuple(key), frozenset(not_null), defaults or {}))
 
     yield make
     spark.catalog.dropTempView("t")

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_incr.errors import IncrementalError
 from spark_incr.sources.dml import target_of
-from tests.sources.tables import Given, Table, bag, bag_of
+from tests.sources.tables import Given, Row, Table, bag, bag_of
 
 # Which table
 
@@ -129,6 +129,66 @@ def test_delete_and_truncate(orders: Table) -> None:
     assert change.counts == {"num_affected_rows": 2}
 
 
+@pytest.mark.parametrize(
+    ("text", "deleted", "inserted"),
+    [
+        ("INSERT INTO t REPLACE WHERE id = 2 SELECT 2, 'z', 9", (2, 2), ((2, "z", 9.0),)),
+        ("INSERT INTO t REPLACE WHERE t.id > 5 VALUES (6, DEFAULT, 1)", (), ((6, "none", 1.0),)),
+        (
+            "INSERT INTO t REPLACE WHERE id IS NOT DISTINCT FROM 3 FROM t SELECT 3, name, x",
+            (3,),
+            (),
+        ),
+        (
+            "WITH q AS (SELECT 1 AS i) INSERT INTO t REPLACE WHERE id IN (SELECT i FROM q)"
+            " (SELECT i, 'q', NULL FROM q)",
+            (1,),
+            ((1, "q", None),),
+        ),
+        (
+            "INSERT INTO t REPLACE WHERE coalesce((SELECT 'a'), 'q') = name OR id = (SELECT 1)"
+            " TABLE nothing",
+            (1,),
+            (),
+        ),
+        ("INSERT INTO t REPLACE WHERE id = :i (VALUES (:i, 'p', 0))", (2, 2), ((2, "p", 0.0),)),
+    ],
+)
+def test_replace_where_takes_away_what_it_names(
+    given_table: Given, spark: SparkSession, text: str, deleted: Row, inserted: tuple[Row, ...]
+) -> None:
+    rows = [(1, "a", 1.5), (2, "b", None), (2, "b", None), (3, None, 0.5)]
+    table = given_table("id INT, name STRING, x DOUBLE", *rows, defaults={"name": "'none'"})
+    spark.sql("SELECT 1, 'a', 2D WHERE FALSE").createOrReplaceTempView("nothing")
+    change = table.change(text, {"i": 2} if ":i" in text else None)
+    if "FROM t SELECT" in text:
+        inserted = tuple((3, name, x) for _, name, x in rows)
+    assert bag(change.delete) == bag_of(*(r for r in rows if r[0] in deleted))
+    assert bag(change.insert) == bag_of(*inserted)
+
+
+def test_replace_where_refuses_rows_that_it_does_not_name(orders: Table) -> None:
+    replace = "INSERT INTO t REPLACE WHERE id = 2 "
+    assert orders.fails(replace + "VALUES (2, 'a', 1), (3, 'b', 2)") == "INCR_NOT_REPLACED"
+    assert orders.fails(replace + "VALUES (NULL, 'a', 1)") == "INCR_NOT_REPLACED"
+    assert orders.fails("INSERT INTO t REPLACE WHERE zz = 2 VALUES (1, 'a', 1)").startswith("UNRES")
+
+
+def test_default_is_what_the_table_says(given_table: Given) -> None:
+    table = given_table(
+        "id INT, name STRING, x DOUBLE", (1, "a", 1.5), defaults={"name": "'no' || 'ne'", "x": "7"}
+    )
+    updated = table.change("UPDATE t SET name = DEFAULT, x = default, id = DEFAULT WHERE id = 1")
+    assert bag(updated.insert) == bag_of((None, "none", 7.0))
+    merged = table.change(
+        "MERGE INTO t USING (SELECT explode(array(1, 2, 3)) AS i) ON id = i"
+        " WHEN MATCHED THEN UPDATE SET x = DEFAULT"
+        " WHEN NOT MATCHED AND i = 2 THEN INSERT (id, name, x) VALUES (i, 'z', DEFAULT)"
+        " WHEN NOT MATCHED THEN INSERT (id) VALUES (i)"
+    )
+    assert bag(merged.insert) == bag_of((1, "a", 7.0), (2, "z", 7.0), (3, "none", 7.0))
+
+
 def test_a_value_is_the_same_only_if_a_reader_cannot_tell(given_table: Given) -> None:
     ddl = "f DOUBLE, m MAP<STRING, FLOAT>, a ARRAY<STRUCT<m: MAP<INT, INT>>>"
     zero = (0.0, {"k": 0.0}, [({1: 1},), None])
@@ -164,6 +224,31 @@ def test_structs_are_updated_by_name(given_table: Given) -> None:
 
 
 # Names, parameters, refusals
+
+
+def test_fields_of_structs_are_assigned(given_table: Given) -> None:
+    """As Spark aligns them: a struct that is NULL becomes one of NULLs and of what is given."""
+    table = given_table(
+        "id INT, p STRUCT<a: INT, `b c`: STRUCT<d: DOUBLE, e: STRING>>",
+        (1, (1, (0.5, "x"))),
+        (2, None),
+        (3, (3, None)),
+    )
+    expected = bag_of(
+        (1, {"a": 2, "b c": {"d": 1.0, "e": "x"}}),
+        (2, {"a": None, "b c": {"d": 1.0, "e": None}}),
+        (3, {"a": 4, "b c": {"d": 1.0, "e": None}}),
+    )
+    update = "UPDATE t AS p SET p.p.`b c`.d = p.id / p.id, p.P.a = p.p.a + 1"
+    assert bag(table.change(update).insert) == expected
+    merge = (
+        "MERGE INTO t USING (SELECT 1 AS one) ON TRUE WHEN MATCHED THEN"
+        " UPDATE SET p.`b c`.d = one, t.p.A = t.p.a + one"
+    )
+    assert bag(table.change(merge).insert) == expected
+    assert bag(table.change("UPDATE t SET p.a = DEFAULT WHERE id = 3").insert) == bag_of(
+        (3, {"a": None, "b c": None})
+    )
 
 
 def test_names_may_hold_anything(given_table: Given, spark: SparkSession) -> None:
@@ -218,7 +303,6 @@ def test_parameters_reach_every_part(orders: Table) -> None:
     ("text", "line", "column"),
     [
         ("INSERT INTO t PARTITION (id = 1) SELECT 'a', 2", 1, 15),
-        ("INSERT INTO t\n REPLACE WHERE id = 1 SELECT 1, 'a', 2", 2, 2),
         ("INSERT INTO t REPLACE USING (id) SELECT 1, 'a', 2", 1, 15),
         ("INSERT INTO t AS q REPLACE ON q.id = 1 SELECT 1, 'a', 2", 1, 15),
         ("INSERT INTO t WITH ('a' = 'b') SELECT 1, 'a', 2", 1, 15),
@@ -239,7 +323,8 @@ def test_other_forms_are_refused_by_name_and_place(
 ) -> None:
     with pytest.raises(IncrementalError) as caught:
         orders.change(text)
-    assert caught.value.condition == "INCR_UNSUPPORTED"
+    assert caught.value.condition == "INCR_STATEMENT_UNSUPPORTED"
+    assert "maintained" not in str(caught.value)
     assert caught.value.position is not None
     assert (caught.value.position.line, caught.value.position.column) == (line, column)
 
@@ -248,7 +333,12 @@ def test_wrong_assignments_are_refused(given_table: Given) -> None:
     table = given_table("id INT, s STRUCT<f: INT>", (1, (2,)))
     assert table.fails("UPDATE t SET id = 1, ID = 2") == "INCR_DUPLICATE_COLUMN"
     assert table.fails("INSERT INTO t (id, Id) VALUES (1, 2)") == "INCR_DUPLICATE_COLUMN"
-    assert table.fails("UPDATE t SET s.f = 1") == "INCR_UNSUPPORTED"
+    assert table.fails("UPDATE t SET s.f = 1, s = NULL") == "INCR_DUPLICATE_COLUMN"
+    assert table.fails("UPDATE t SET s.f = 1, t.S.F = 2") == "INCR_DUPLICATE_COLUMN"
+    assert table.fails("UPDATE t SET s.g = 1") == "FIELD_NOT_FOUND"
+    assert table.fails("UPDATE t SET s.f = 'x'").endswith("CANNOT_SAFELY_CAST")
+    insert = "MERGE INTO t USING t u ON FALSE WHEN NOT MATCHED THEN INSERT (s.f) VALUES (1)"
+    assert table.fails(insert) == "INCR_STATEMENT_UNSUPPORTED"
     assert table.fails("UPDATE t AS a SET t.id = 1") == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
     assert table.fails("UPDATE t SET nothing = 1") == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
     assert table.fails("UPDATE t SET id = '1'").endswith("CANNOT_SAFELY_CAST")

@@ -15,7 +15,18 @@ from spark_incr.sources.assignment import assigned
 from spark_incr.sources.dml import Target
 from tests.sources.tables import Given, Row, Table, bag, bag_of, schema_of
 
-INSERT_DDL = "a INT, b STRING, d DECIMAL(5,2), s STRUCT<x: INT, y: STRING>, `odd name` BIGINT"
+COLUMNS = {
+    "a": "INT",
+    "b": "STRING",
+    "d": "DECIMAL(5,2)",
+    "s": "STRUCT<x: INT, y: STRING>",
+    "odd name": "BIGINT",
+}
+DEFAULTS = {"b": "'it''s' || ',' -- )", "d": "1.005", "odd name": "CAST('4' AS BIGINT) + 3"}
+INSERT_DDL = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS.items())
+DEFAULTS_DDL = "\n, ".join(
+    f"`{name}` {kind} DEFAULT {DEFAULTS.get(name, 'NULL')}" for name, kind in COLUMNS.items()
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +36,7 @@ def parquet_insert(spark: SparkSession) -> Iterator[Callable[[str], list[Row] | 
 
     def run(text: str) -> list[Row] | str:
         spark.sql("DROP TABLE IF EXISTS dml_oracle.t")
-        spark.sql(f"CREATE TABLE dml_oracle.t ({INSERT_DDL}) USING parquet")
+        spark.sql(f"CREATE TABLE dml_oracle.t ({DEFAULTS_DDL}) USING parquet")
         try:
             spark.sql(text.replace("INTO t", "INTO dml_oracle.t"))
         except PySparkException as failure:
@@ -44,6 +55,10 @@ def parquet_insert(spark: SparkSession) -> Iterator[Callable[[str], list[Row] | 
         "INSERT INTO t (B, `odd name`) SELECT 'x', a FROM u -- done",
         "INSERT INTO t (a) VALUES 1, DEFAULT",
         "INSERT INTO t (a) SELECT DEFAULT",
+        "INSERT INTO t (`odd name`, a, b) VALUES (DEFAULT, 1, DEFAULT), (9, DEFAULT, 'q')",
+        "INSERT INTO t (b, d) VALUES (DEFAULT, DEFAULT)",
+        "INSERT INTO t SELECT a, DEFAULT, DEFAULT, named_struct('x', 1, 'y', 'z'), DEFAULT FROM u",
+        "INSERT INTO t VALUES (abs(-1), concat('a', 'b'), DEFAULT, NULL, (SELECT max(a) FROM u))",
         "INSERT INTO t (b, a) SELECT default, a FROM u",
         "INSERT INTO t (a) (SELECT 1) UNION ALL SELECT 2",
         "INSERT INTO t (a) WITH q AS (SELECT 4 AS a) SELECT a FROM q ORDER BY a LIMIT 1",
@@ -80,7 +95,7 @@ def parquet_insert(spark: SparkSession) -> Iterator[Callable[[str], list[Row] | 
 def test_insert_is_what_parquet_takes(
     given_table: Given, parquet_insert: Callable[[str], list[Row] | str], text: str
 ) -> None:
-    table = given_table(INSERT_DDL)
+    table = given_table(INSERT_DDL, defaults=DEFAULTS)
     table.spark.sql(
         "SELECT 1 AS a, 'q' AS `default` UNION ALL SELECT 2, 'r'"
     ).createOrReplaceTempView("u")

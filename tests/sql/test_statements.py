@@ -52,6 +52,21 @@ SCHEDULE = Trigger(TriggerKind.SCHEDULE, 10, Unit.SECOND)
 
 READ: dict[str, Statement] = {
     "CREATE INCREMENTAL TABLE t (id BIGINT)": CreateTable("t", (ColumnDefinition("id", "BIGINT"),)),
+    """
+    CREATE INCREMENTAL TABLE t (
+      a INT DEFAULT 1 + (2, 3)[0] NOT NULL, b BOOLEAN DEFAULT 'x' IS NOT NULL PRIMARY KEY,
+      c STRING NOT NULL DEFAULT concat('a,', ')') COMMENT 'C', d STRING DEFAULT 'it''s' -- none
+    )
+    """: CreateTable(
+        "t",
+        (
+            ColumnDefinition("a", "INT", True, default="1 + (2, 3)[0]"),
+            ColumnDefinition("b", "BOOLEAN", default="'x' IS NOT NULL"),
+            ColumnDefinition("c", "STRING", True, "C", "concat('a,', ')')"),
+            ColumnDefinition("d", "STRING", default="'it''s'"),
+        ),
+        ("b",),
+    ),
     "create or replace incremental table shop.orders (id bigint not null primary key comment 'k');": (
         CreateTable(
             "shop.orders",
@@ -291,7 +306,24 @@ REFUSED: dict[str, tuple[str, Position, str]] = {
     "CREATE INCREMENTAL TABLE t ()": ("INCR_SYNTAX", Position(1, 29), "a column"),
     "CREATE INCREMENTAL TABLE t (a)": ("INCR_SYNTAX", Position(1, 30), "a type"),
     "CREATE INCREMENTAL TABLE t (a INT b INT": ("INCR_SYNTAX", Position(1, 40), "or )"),
-    "CREATE INCREMENTAL TABLE t (a INT DEFAULT 1)": ("INCR_SYNTAX", Position(1, 35), "NOT NULL"),
+    "CREATE INCREMENTAL TABLE t (a INT GENERATED)": ("INCR_SYNTAX", Position(1, 35), "DEFAULT"),
+    "CREATE INCREMENTAL TABLE t (a INT CHECK (a > 0))": ("INCR_SYNTAX", Position(1, 35), "CHECK"),
+    "CREATE INCREMENTAL TABLE t (a INT UNIQUE)": ("INCR_SYNTAX", Position(1, 35), "UNIQUE"),
+    "CREATE INCREMENTAL TABLE t (a INT DEFAULT, b INT)": (
+        "INCR_SYNTAX",
+        Position(1, 42),
+        "an expression",
+    ),
+    "CREATE INCREMENTAL TABLE t (a INT DEFAULT 1 DEFAULT 2)": (
+        "INCR_SYNTAX",
+        Position(1, 45),
+        "DEFAULT is stated twice",
+    ),
+    "CREATE INCREMENTAL SOURCE s (a INT DEFAULT 1) USING json": (
+        "INCR_SYNTAX",
+        Position(1, 36),
+        "expected NOT NULL, PRIMARY KEY",
+    ),
     "CREATE INCREMENTAL TABLE t (a ARRAY<INT, b INT)": ("INCR_SYNTAX", Position(1, 48), "or )"),
     "CREATE INCREMENTAL TABLE t (a INT, a INT)": (
         "INCR_DUPLICATE_COLUMN",
