@@ -119,7 +119,8 @@ class _Views:
     def assign_rows(self, name: str, schema: Schema, rows: pa.Table | None) -> None:
         if rows is None:
             rows = arrow_schema(schema).empty_table()
-        struct = T.StructType([T.StructField(f.name, as_string(f.type)) for f in schema])
+        fields = [T.StructField(f.name, as_string(f.type)) for f in schema]
+        struct = T.StructType(fields).toNullable()
         self._name(name, offered(self._spark, rows.select(struct.names), struct))
 
     def compute(self, names: Sequence[str]) -> dict[str, pa.Table]:

@@ -1,6 +1,7 @@
 """Types that PySpark or Arrow have no form of, or one of their own: carried as Spark has them.
 
-TIME is written by its nanoseconds; intervals of all units by the texts that Spark gives them.
+TIME is written by its nanoseconds; intervals of all units by the texts that Spark gives them; VOID
+by BOOLEAN.
 """
 
 from __future__ import annotations
@@ -109,6 +110,30 @@ NAMES = (
     "SELECT max(c) AS m FROM (SELECT 1 AS a, 2 AS a, id AS c FROM t UNION ALL SELECT 3, 4, id FROM u)",
 )
 
+VOIDS = (
+    "SELECT id, array(NULL, NULL) AS a, array(array(), array(NULL)) AS b, map('a', NULL) AS m, struct(NULL AS x) AS s FROM t",
+    "SELECT id, map() AS m, array(map(), NULL) AS am, NULL AS n FROM t",
+    "SELECT id, m FROM (SELECT id, map(make_interval(0, 1, id), named_struct('a', NULL, 'A', id)) AS m FROM t)",
+    "SELECT id, explode(map(make_interval(0, 1, id), array())) AS (i, v) FROM t",
+    "SELECT id, explode(m) AS (i, v) FROM (SELECT id, map(make_interval(0, 1, id), k) AS m FROM t)",
+    "SELECT id, map_keys(m)[0] AS a FROM (SELECT id, map(make_ym_interval(1, id), NULL) AS m FROM t)",
+    "SELECT m, count(*) AS c FROM (SELECT map(make_dt_interval(1, id), array()) AS m FROM t) GROUP BY m",
+    "SELECT k, collect_list(NULL) AS a, max(array(NULL, NULL)) AS b, count(DISTINCT array()) AS c FROM t GROUP BY k",
+    "SELECT DISTINCT array(NULL) AS a, named_struct('x', NULL, 'y', array()) AS s FROM t",
+    "SELECT array() AS a FROM t UNION SELECT array(NULL, NULL) FROM u",
+    "SELECT array(NULL) AS a FROM t EXCEPT SELECT array(NULL) FROM u",
+    "SELECT t.id, r.n, e FROM t LEFT JOIN (SELECT NULL AS n, array() AS e, id FROM u) AS r ON t.id = r.id + 1",
+    "SELECT t.id, u.id AS j FROM t JOIN u ON array(NULL, t.k) = array(NULL, u.k)",
+    "SELECT id, CAST(NULL AS VOID) AS v, CAST(array() AS ARRAY<VOID>) AS e, void FROM (SELECT id, k AS void FROM t)",
+    "SELECT id, inline(array(struct(NULL AS a, id AS b), NULL)) FROM t",
+    "SELECT id, explode(array()) AS e FROM t",
+    "SELECT id, posexplode(array(NULL, NULL)) AS (p, e) FROM t",
+    "SELECT id, explode(map()) AS (a, b) FROM t",
+    "SELECT id, explode_outer(map()) AS (a, b) FROM t",
+    "SELECT id, e FROM t LATERAL VIEW explode(array()) AS e",
+    "SELECT * FROM explode(array(NULL, NULL)) AS e(m) JOIN t",
+)
+
 
 @pytest.fixture
 def spark_with_times(spark: SparkSession) -> Iterator[SparkSession]:
@@ -130,8 +155,12 @@ def test_names_that_are_there_twice_equal_recompute(spark_with_times: SparkSessi
     check(spark_with_times, TABLES, NAMES, BATCHES, unordered=["l"])
 
 
+def test_what_has_no_type_equals_recompute(spark_with_times: SparkSession) -> None:
+    check(spark_with_times, TABLES, VOIDS, BATCHES)
+
+
 def test_they_survive_a_restart(spark_with_times: SparkSession) -> None:
-    queries = [TIMES[0], TIMES[1], INTERVALS[1], INTERVALS[2], NAMES[0], NAMES[1]]
+    queries = [TIMES[0], TIMES[1], INTERVALS[1], INTERVALS[2], NAMES[0], NAMES[1], *VOIDS[:3]]
     check(spark_with_times, TABLES, queries, BATCHES, created_after=1, reopen=True)
 
 

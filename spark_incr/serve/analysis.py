@@ -50,7 +50,14 @@ from spark_incr.serve.settings import (
     under,
 )
 from spark_incr.serve.spark_names import keywords_as_names, name_places
-from spark_incr.serve.spark_plans import casts_to_today, expressions, items, names_in, unstable_in
+from spark_incr.serve.spark_plans import (
+    casts_to_today,
+    expressions,
+    items,
+    names_in,
+    unstable_in,
+    with_comparable_rows,
+)
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
 from spark_incr.sql.written_names import NAMES, Place, known_names
@@ -358,7 +365,7 @@ class SparkAnalysis:
             (optimizer, "CollapseProject$"),
         ):
             plan = getattr(getattr(package, rule), "MODULE$").apply(plan)
-        return plan
+        return with_comparable_rows(plan, jvm)
 
     def _inline_ctes(self) -> Any:
         """Spark's rule that puts CTEs in place, always; its other flags vary with the release."""

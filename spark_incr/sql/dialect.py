@@ -295,7 +295,12 @@ class SparkText(Spark):
             allow_identifiers: bool = True,
             with_collation: bool = False,
         ) -> exp.Expr | None:
-            """A collation is part of a type, and so is the time zone that a timestamp is without."""
+            """A collation is part of a type, and so is the time zone that a timestamp is without.
+
+            VOID is a type where nothing but a type can stand.
+            """
+            if not check_func and self._match_text_seq("VOID"):
+                return self.expression(exp.DataType(this=exp.DType.NULL))
             result = super()._parse_types(check_func, schema, allow_identifiers)
             if not isinstance(result, exp.DataType):
                 return result
@@ -320,7 +325,10 @@ class SparkText(Spark):
         EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
         # TIME is a type of its own, and times may say how many digits they have.
         SUPPORTS_TEMPORAL_PRECISION = True
-        TYPE_MAPPING = SparkGenerator.TYPE_MAPPING | {exp.DType.TIME: "TIME"}
+        TYPE_MAPPING = SparkGenerator.TYPE_MAPPING | {
+            exp.DType.TIME: "TIME",
+            exp.DType.NULL: "VOID",
+        }
         # sqlglot would write QUALIFY and some joins in other ways.
         TRANSFORMS = {
             kind: transform
