@@ -254,12 +254,16 @@ class SparkText(Spark):
             """What is aggregated may be an expression over aggregates."""
             return self._parse_alias(self._parse_disjunction())
 
-        def _parse_interval(  # type: ignore[override]  # parentheses are an expression, too
+        def _parse_interval(
             self, require_interval: bool = True, parse_function_unit: bool = True
-        ) -> exp.Expr | None:
-            """An interval of several units is one operand."""
+        ) -> exp.Add | exp.Interval | None:
+            """An interval of several units is one literal, which may bound a frame, and no sum."""
             result = super()._parse_interval(require_interval, parse_function_unit)
-            return exp.Paren(this=result) if isinstance(result, exp.Add) else result
+            if not isinstance(result, exp.Add):
+                return result
+            units = result.find_all(exp.Interval, bfs=False)
+            text = " ".join(f"{unit.name} {unit.text('unit')}".strip() for unit in units)
+            return self.expression(exp.Interval(this=exp.Literal.string(text)))
 
         def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
             """`IN ((SELECT ...))` is a list of one value: NULL, or an error, unless it is one row."""
