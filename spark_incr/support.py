@@ -192,7 +192,10 @@ def document() -> str:
                         "CHAR beside a computed constant, in `decode`, `equal_null`",
                         "Write a literal, or cast the column to STRING.",
                     ),
-                    ("`IDENTIFIER()` of an expression", "Write the name."),
+                    (
+                        "`IDENTIFIER()` of variables of the session, or of the time",
+                        "Write the name.",
+                    ),
                     ("names of the SELECT list in subqueries of HAVING", "Write what they name."),
                     (
                         "NATURAL JOIN of items without an alias that hold subqueries of CTEs, outer columns,"

@@ -255,6 +255,11 @@ GROUPS: dict[str, list[str]] = {
         "SELECT f.* FROM (SELECT struct(id, k) AS f FROM t)",
         "SELECT q.id FROM IDENTIFIER('t') AS q JOIN u ON q.k = IDENTIFIER('u.k')",
         "SELECT IDENTIFIER('id') AS a, sum(IDENTIFIER('q.`k`')) AS b FROM (SELECT k AS id, id AS k FROM t) AS q GROUP BY ALL",
+        "SELECT IDENTIFIER('i' || 'd'), IDENTIFIER(concat('t.', '`k`')) + 1 AS k FROM IDENTIFIER(lower('T'))",
+        "SELECT IDENTIFIER('abs')(id) AS a, IDENTIFIER('m' || 'ax')(k) AS m FROM t GROUP BY 1 ORDER BY IDENTIFIER('a' || '') LIMIT 2",
+        "SELECT IDENTIFIER('sum')(id) OVER (PARTITION BY IDENTIFIER(lower('K')) ORDER BY id) AS s FROM t",
+        "WITH c AS (SELECT id AS `a b`, k AS select FROM t) SELECT IDENTIFIER('c.`a b`') AS x, IDENTIFIER('sel' || 'ect') AS y"
+        " FROM IDENTIFIER(lower('C')) AS c",
     ],
     "names that are functions or keywords": [
         "SELECT current_date, max(k) AS user FROM (SELECT d AS current_date, k FROM u) GROUP BY current_date",
@@ -560,7 +565,7 @@ CLOCK, RANDOM = "Store the time", "Store the value"
             )
         ),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
-        ("SELECT a FROM IDENTIFIER('t' || '')", "INCR_UNSUPPORTED", "Write the name"),
+        ("SELECT a FROM IDENTIFIER(left('t', year(now())))", "INCR_UNSUPPORTED", "Write the name"),
         ("SELECT NULL AS z FROM t INTERSECT SELECT NULL FROM u", "INCR_UNSUPPORTED", "Cast"),
         (
             "SELECT p.a FROM (SELECT NULL AS z, a FROM t) AS p JOIN (SELECT NULL AS z FROM u) AS q"

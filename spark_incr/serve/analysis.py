@@ -59,8 +59,8 @@ from spark_incr.serve.spark_plans import (
     with_comparable_rows,
 )
 from spark_incr.serve.written_relations import relations_in
-from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
-from spark_incr.sql.written_names import NAMES, Place, known_names
+from spark_incr.sql.dialect import bracketed, identifiers_in, parse_query, print_sql, quoted
+from spark_incr.sql.written_names import NAMES, Name, known_names
 
 _ONE_PARTITION = 100_000
 # Texts that Spark takes for the current day where it casts them to a time, asked or unasked.
@@ -266,7 +266,7 @@ class SparkAnalysis:
         plan = frame._jdf.queryExecution().analyzed()
         return {expression.prettyName() for expression in expressions(plan)}
 
-    def names(self, text: str) -> tuple[Place, ...]:
+    def names(self, text: str) -> tuple[Name, ...]:
         return known_names(text, self.memory)
 
     def same_reading(self, text: str, tree: exp.Expr) -> bool:
@@ -279,9 +279,26 @@ class SparkAnalysis:
         written = print_sql(bracketed(tree), identify=True)
         return self.same_query(text, written) and not keywords_as_names(self.spark, written)
 
+    def learn_identifiers(self, text: str) -> None:
+        """Let Spark say which names a query says by expressions."""
+        said = [(*place, self._said(text[slice(*place)])) for place in identifiers_in(text)]
+        if said:
+            self.memory[NAMES + text] = json.dumps(said)
+
+    def _said(self, call: str) -> str:
+        """What IDENTIFIER(...) says, if that is the same each time; else nothing."""
+        frame: Any = self.spark.sql(f"SELECT {call[call.index('(') :]}")
+        plan = frame._jdf.queryExecution().analyzed()
+        kinds = {str(e.getClass().getSimpleName()) for e in expressions(plan)}
+        if "VariableReference" in kinds or any(unstable_in(plan)):
+            return ""
+        (row,) = frame.collect()
+        return str(row[0])
+
     def learn_names(self, text: str) -> None:
         """Let Spark say where a query writes names: it has more of them than sqlglot finds."""
-        self.memory[NAMES + text] = json.dumps(name_places(self.spark, text))
+        said = [name for name in self.names(text) if name[2]]
+        self.memory[NAMES + text] = json.dumps([*name_places(self.spark, text), *said])
 
     # Queries that are computed anew
 

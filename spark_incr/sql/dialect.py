@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
@@ -14,9 +13,10 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_incr.errors import Position, error
+from spark_incr.sql.identifiers import said_by_expressions, with_identifiers
 from spark_incr.sql.pipes import Piped, step_sql
 from spark_incr.sql.query_parser import QueryParser
-from spark_incr.sql.written_names import Place, hide_names, show_names
+from spark_incr.sql.written_names import Name, Place, hide_names, show_names
 
 DIALECT = "spark"
 
@@ -426,7 +426,7 @@ def _with_hexadecimals(tokens: list[Token]) -> list[Token]:
     return result
 
 
-def parse_query(text: str, names: Iterable[Place] = ()) -> exp.Query:
+def parse_query(text: str, names: Iterable[Name] = ()) -> exp.Query:
     """The syntax tree of one query, in which these places are names whatever they say."""
     try:
         tree = _parsed(text, names)
@@ -446,37 +446,29 @@ def parse_query(text: str, names: Iterable[Place] = ()) -> exp.Query:
         raise error("INCR_SYNTAX", what="this syntax is not known") from failure
     if not isinstance(tree, exp.Query):
         raise error("INCR_SYNTAX", what="a view is made of one query")
-    _write_identifiers(tree)
     return tree
 
 
-def _parsed(text: str, names: Iterable[Place]) -> exp.Expr:
+def identifiers_in(text: str) -> list[Place]:
+    """Where a query has IDENTIFIER(...) that only Spark knows the name of."""
+    if "IDENTIFIER" not in text.upper():
+        return []
+    try:
+        return said_by_expressions(SparkText().tokenize(text))
+    except TokenError:
+        return []
+
+
+def _parsed(text: str, names: Iterable[Name]) -> exp.Expr:
     dialect = SparkText()
     tokens = dialect.tokenize(text)
     hide_names(tokens, names)
+    tokens = with_identifiers(tokens, names, dialect.tokenize)
     trees = [tree for tree in dialect.parser().parse(tokens, text) if tree is not None]
     if len(trees) != 1:
         raise error("INCR_SYNTAX", what="a view is made of one query")
     show_names(trees[0])
     return trees[0]
-
-
-def _write_identifiers(tree: exp.Expr) -> None:
-    """Put the names that IDENTIFIER() says in its place: of relations, or of columns."""
-    for call in list(tree.find_all(exp.Anonymous)):
-        if call.name.upper() != "IDENTIFIER":
-            continue
-        if [operand.is_string for operand in call.expressions] != [True]:
-            hint = "Write the name."
-            what = "IDENTIFIER() of an expression"
-            raise error("INCR_UNSUPPORTED", what=what, hint=hint, position=position_of(call))
-        written = call.expressions[0].name
-        if isinstance(call.parent, exp.Table):
-            named = sqlglot.parse_one(written, read=SparkText, into=exp.Table)
-            for part in ("this", "db", "catalog"):
-                call.parent.set(part, named.args.get(part))
-        else:
-            call.replace(sqlglot.parse_one(written, read=SparkText))
 
 
 def print_sql(tree: exp.Expr, pretty: bool = False, identify: bool = False) -> str:
