@@ -105,6 +105,8 @@ NAMES = (
     "SELECT p, q FROM t LATERAL VIEW inline(array(struct(id AS a, k AS a))) e AS p, q",
     f"SELECT id, row_number() OVER (PARTITION BY z ORDER BY {TWICE}) AS r FROM t WHERE id <> 2",
     "SELECT y.id FROM (SELECT id, id AS z, k AS z FROM t) AS y",
+    f"SELECT p, q FROM (SELECT s.* FROM (SELECT {TWICE} AS s FROM t)) AS y(p, q)",
+    "SELECT b, hash(s.*) AS h FROM (SELECT s.*, s FROM (SELECT named_struct('a', id, 'A', k, 'b', z) AS s FROM t))",
     "SELECT count(*) AS c FROM (SELECT id, id, k AS id FROM t)",
     "WITH w(p, q) AS (SELECT id, id FROM t) SELECT p, q FROM w",
     "SELECT max(c) AS m FROM (SELECT 1 AS a, 2 AS a, id AS c FROM t UNION ALL SELECT 3, 4, id FROM u)",
