@@ -106,6 +106,11 @@ GROUPS: dict[str, list[str]] = {
         "SELECT * FROM (FROM (SELECT id, s FROM t ORDER BY id DESC, s) |> SELECT id) LIMIT 2",
         "FROM t |> ORDER BY id |> WHERE id > 1 ORDER BY id DESC, s LIMIT 2",
         "SELECT id FROM t WHERE id IN (SELECT id FROM (SELECT id FROM t ORDER BY id DESC) LIMIT 2)",
+        "(SELECT id FROM t ORDER BY id DESC) UNION ALL (SELECT k FROM u ORDER BY b DESC) LIMIT 7",
+        "SELECT * FROM ((SELECT id, s FROM t ORDER BY id DESC, s LIMIT 2) UNION ALL (SELECT b, 'u' FROM u ORDER BY k DESC, b)"
+        " UNION ALL (SELECT 0L, 'z')) LIMIT 3 OFFSET 1",
+        "WITH s AS ((SELECT id FROM t ORDER BY id) UNION ALL (SELECT b FROM u ORDER BY b DESC)) SELECT id FROM s WHERE id < 4 LIMIT 5",
+        "FROM t |> SELECT id |> ORDER BY id DESC |> UNION ALL (SELECT k FROM u ORDER BY b) |> WHERE id > 1 |> LIMIT 5",
     ],
     "aggregates of the outer query in a subquery of HAVING": [
         "SELECT k FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM u WHERE u.b < count(t.id))",
