@@ -112,9 +112,10 @@ def document() -> str:
             ),
             "A bare ORDER BY of the whole query says in which order the view is read, as far as its keys",
             "are columns of the view. That of a subquery, a CTE or a view decides what a LIMIT above it",
-            "takes, where nothing but columns and conditions stand between them. Where the keys tie, and",
-            "where there are none, all columns of the row decide, so that the result depends on the rows",
-            "alone. Lists (`collect_list`) are in an order of their own, whatever a subquery says.",
+            "takes, where nothing but columns, conditions and UNION ALL stand between them: its rows come",
+            "side by side, those of the first first. Where the keys tie, and where there are none, all",
+            "columns of the row decide, so that the result depends on the rows alone. Lists",
+            "(`collect_list`) are in an order of their own, whatever a subquery says.",
             "",
             *_section("Aggregate functions", ("function", "tier"), _aggregates()),
             "Over DISTINCT rows the tier is multiset. Aggregates that users register, pandas UDFs among",
@@ -180,8 +181,8 @@ def document() -> str:
                         "Group by the session in a subquery, and take its start and end.",
                     ),
                     (
-                        "maps of strings with a collation as keys, and some correlated subqueries over such"
-                        " strings",
+                        "some correlated subqueries over strings of several collations, and such strings in"
+                        " structs that have two fields of one name as keys",
                         "Compare by lower(), or by the strings without their collation.",
                     ),
                     (
