@@ -37,14 +37,14 @@ def collation_key(value: exp.Expr, spark_type: T.DataType, depth: int = 0) -> ex
         each = exp.Lambda(this=body, expressions=[element])
         return exp.Anonymous(this="transform", expressions=[value, each])
     if isinstance(spark_type, T.MapType):
-        for function, number, part in (
+        for function, number, kind in (
             ("transform_keys", 0, spark_type.keyType),
             ("transform_values", 1, spark_type.valueType),
         ):
             entry = [exp.to_identifier(f"{_ELEMENT}{depth + i}") for i in range(2)]
-            body = collation_key(entry[number].copy(), part, depth + 2)
+            body = collation_key(entry[number].copy(), kind, depth + 2)
             each = exp.Lambda(this=body, expressions=entry)
-            if is_collated(part):
+            if is_collated(kind):
                 value = exp.Anonymous(this=function, expressions=[value, each])
         return value
     if isinstance(spark_type, T.StructType):
