@@ -253,7 +253,13 @@ def _collected(frame: DataFrame) -> pa.Table:
             pa.schema(kinds)
         )
     except Py4JJavaError as failure:
-        raise convert_exception(failure.java_exception) from None
+        raise convert_exception(_reason(failure.java_exception)) from None
+
+
+def _reason(failure: Any) -> Any:
+    """What made a job of Spark's fail; that it was waited for says nothing."""
+    waited = str(failure.getMessage()).startswith("Exception thrown in awaitResult")
+    return failure.getCause() if waited and failure.getCause() is not None else failure
 
 
 def in_type(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -184,6 +184,8 @@ GROUPS: dict[str, list[str]] = {
     ],
     "recursion": [
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        "WITH RECURSIVE r(n) AS (SELECT min(id) FROM t UNION ALL SELECT n + 1 FROM r) SELECT id, n, m FROM t"
+        " JOIN (SELECT q.n + 1 AS n FROM r AS q LIMIT 3) ON id < n, (SELECT n AS m FROM r LIMIT 2)",
         """WITH RECURSIVE r AS (SELECT k AS n, 1 AS d FROM u UNION ALL
              SELECT t.id AS n, d + 1 FROM r JOIN t ON t.k = r.n WHERE d < 3),
            z AS (SELECT n, count(*) AS c FROM r GROUP BY n)
@@ -446,6 +448,9 @@ def test_recursion_and_keyed_limits_by_their_texts(spark: SparkSession) -> None:
         "SELECT id, (SELECT b FROM u WHERE u.k = t.k ORDER BY b LIMIT 1) AS b FROM t",
     ]
     check(spark, TABLES, queries, BATCHES[:2], created_after=1, reference=True)
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r"
+    with pytest.raises(PySparkException, match="RECURSION_LEVEL_LIMIT_EXCEEDED"):
+        check(spark, TABLES, endless, [])
 
 
 def test_session_functions(spark: SparkSession) -> None:

@@ -23,7 +23,13 @@ from spark_incr.plan.grouping_sets import GROUPING_ID, sets_of, with_grouping_id
 from spark_incr.plan.item_names import is_relation, with_derived_names
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
-from spark_incr.plan.ordering import inherited, inherits_order, limited, sort_items
+from spark_incr.plan.ordering import (
+    inherited,
+    inherits_order,
+    limited,
+    sort_items,
+    written_number,
+)
 from spark_incr.plan.relations import build_from, generated
 from spark_incr.plan.scope import Bound, Scope, spelled
 from spark_incr.plan.sessions import in_sessions
@@ -58,7 +64,10 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     named = is_relation(select)
     select = _with_named_windows(select)
     inherits = inherits_order(select, env) and _keeps_order(select)
-    node, scope = build_from(select, env, inherits)
+    first = None
+    if inherits and not select.args.get("where") and not select.args.get("offset"):
+        first = written_number(select, "limit", env)
+    node, scope = build_from(select, env, inherits, first)
     order = inherited(scope.order) if inherits else []
     source, select = (node, scope), with_arguments(select, scope, node, env)
     if select.args.get("where"):
