@@ -71,11 +71,12 @@ def columns_of(frame: DataFrame) -> Schema:
     session_window() has made bears a mark.
     """
     return tuple(
-        Field(f.name, _written(f), _SESSION in (f.metadata or {})) for f in _schema(frame).fields
+        Field(f.name, _written(f), _SESSION in (f.metadata or {})) for f in schema_of(frame).fields
     )
 
 
-def _schema(frame: DataFrame) -> T.StructType:
+def schema_of(frame: DataFrame) -> T.StructType:
+    """The schema of a frame, in which types may be that PySpark cannot read."""
     try:
         return frame.schema
     except PySparkValueError:

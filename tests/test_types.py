@@ -292,12 +292,32 @@ def test_times_of_arrow_are_cut_to_the_digits_of_their_column(session: SparkSess
     with pytest.raises(IncrementalError) as raised:
         session.sql("INSERT INTO t SELECT x, NULL, 2 FROM t")
     assert raised.value.condition == "INCR_DUPLICATE_KEY"
+    session.sql(
+        "CREATE INCREMENTAL TABLE inside (a ARRAY<TIME(3)>, m MAP<TIME(0), STRUCT<t: TIME(6)>>)"
+    )
+    session.sql(
+        "CREATE INCREMENTAL VIEW flat AS SELECT get(a, 0) AS a, get(map_values(m), 0).t AS t FROM inside"
+    )
+    kind = pa.struct([("t", pa.time64("ns"))])
+    rows = pa.table(
+        {
+            "a": pa.array([None, [LATE + 999, None], []], pa.list_(pa.time64("ns"))),
+            "m": pa.array([[(LATE, {"t": LATE + 999})], None, []], pa.map_(pa.time64("ns"), kind)),
+        }
+    )
+    rows = pa.concat_tables([rows, rows]).combine_chunks().slice(1)
+    engine.commit({"inside": {"insert": rows}})
+    assert (
+        texts(session, "SELECT * FROM inside")[repr((None, "{23:59:59 -> {23:59:59.999999}}"))] == 1
+    )
+    assert texts(session, "SELECT * FROM inside")[repr(("[23:59:59.999, null]", None))] == 2
+    assert texts(session, "SELECT * FROM flat WHERE t = TIME'23:59:59.999999'").total() == 1
 
 
-def refusal(session: SparkSession, statement: str) -> str:
-    with pytest.raises(IncrementalError) as raised:
+def refusal(session: SparkSession, statement: str, what: str | None = None) -> str:
+    with pytest.raises(IncrementalError, match=what) as raised:
         session.sql(statement)
-    assert raised.value.hint or raised.value.condition == "INCR_SPARK_ERROR"
+    assert what or raised.value.hint or raised.value.condition == "INCR_SPARK_ERROR"
     return raised.value.condition
 
 
@@ -340,6 +360,23 @@ def test_a_type_that_pyspark_cannot_read_is_named_where_it_would_be_kept(
     session.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
     session.sql("INSERT INTO t VALUES (TIME'12:00:00', NULL, 1)")
     assert texts(session, "SELECT * FROM v") == texts(session, query) != Counter()
+    session.sql("CREATE INCREMENTAL TABLE w (id INT, ts TIMESTAMP, s STRING, d DATE)")
+    nanos = "(SELECT id, y FROM nanos) AS q ON w.id = q.id"
+    for statement in (
+        "INSERT INTO w SELECT id, y, 'a', NULL FROM nanos",
+        "UPDATE w SET ts = CAST('2020-01-01' AS TIMESTAMP(9))",
+        f"MERGE INTO w USING {nanos} WHEN NOT MATCHED THEN INSERT (id, ts) VALUES (id, y)",
+    ):
+        assert refusal(session, statement, "CANNOT_SAFELY_CAST") == "INCR_SCHEMA_MISMATCH"
+    for statement in (
+        "INSERT INTO w SELECT id, CAST(y AS TIMESTAMP), y, y FROM nanos",
+        "UPDATE w SET s = CAST('2020-01-01' AS TIMESTAMP(9)) WHERE ts < CAST('2021-01-01' AS TIMESTAMP(9))",
+        f"MERGE INTO w USING {nanos} WHEN MATCHED THEN UPDATE SET d = y",
+    ):
+        session.sql(statement)
+    assert texts(session, "SELECT s, d FROM w") == Counter(
+        [repr(("2020-01-01 00:00:00", "2020-01-01"))]
+    )
 
 
 @pytest.mark.parametrize("rows_kept_local", [0, snapshots.LOCAL_ROWS])

@@ -15,6 +15,7 @@ import pyspark.sql.types as T
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_incr.frames import schema_of
 from spark_incr.sources.assignment import assigned, mismatch, unchanged
 from spark_incr.sources.dml_reader import PARAMETER
 from spark_incr.sources.dml_statement import (
@@ -84,14 +85,15 @@ def _check_syntax(spark: SparkSession, text: str) -> None:
 
 def _insert(queries: Queries, statement: Insert, target: Target) -> RowChange:
     data = _data(queries, statement)
-    places = _places(statement, target, data.columns)
+    schema = schema_of(data)
+    places = _places(statement, target, schema.names)
     values = []
     for i, (field, place) in enumerate(zip(target.schema, places, strict=True)):
         value = "NULL" if place is None else f"__incr_{place}"
-        source = T.NullType() if place is None else data.schema.fields[place].dataType
+        source = T.NullType() if place is None else schema.fields[place].dataType
         stored = assigned(value, source, field, target.name, by_name=statement.by_name)
         values.append(f"{stored} AS __incr_n{i}")
-    staged = data.toDF(*(f"__incr_{j}" for j in range(len(data.columns))))
+    staged = data.toDF(*(f"__incr_{j}" for j in range(len(schema))))
     frame = staged.selectExpr("FALSE AS __incr_old", *values)
     if statement.overwrite:
         old = queries.analyse(f"SELECT {_columns(target)} FROM {relation(target, statement.table)}")
