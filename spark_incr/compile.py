@@ -94,6 +94,7 @@ def compile_query(
 
 def _incremental(text: str, schema: Schema, catalog: Catalog, analysis: SparkAnalysis) -> Node:
     analysis.check_settings(text)
+    analysis.check_programs(text)
     analysis.learn_identifiers(text)
     try:
         _check_reading(text, analysis)

@@ -169,6 +169,10 @@ def document() -> str:
                 ("construct", "what to do instead"),
                 [
                     (
+                        "`TRANSFORM ... USING`, which runs a program",
+                        "Write it as a table function of Python, and call that by LATERAL.",
+                    ),
+                    (
                         "TABLE arguments of table functions",
                         "Collect the rows of each group into an array, and call the function by LATERAL.",
                     ),

@@ -576,6 +576,12 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
         ("SELECT a FROM IDENTIFIER(left('t', year(now())))", "INCR_UNSUPPORTED", "Write the name"),
+        (
+            "SELECT TRANSFORM (a) USING 'cat' AS (b STRING) FROM t",
+            "INCR_UNSUPPORTED",
+            "udtf.register",
+        ),
+        ("FROM t MAP a USING 'cat' AS (b STRING)", "INCR_UNSUPPORTED", "udtf.register"),
         ("SELECT NULL AS z FROM t INTERSECT SELECT NULL FROM u", "INCR_UNSUPPORTED", "Cast"),
         (
             "SELECT p.a FROM (SELECT NULL AS z, a FROM t) AS p JOIN (SELECT NULL AS z FROM u) AS q"

@@ -69,6 +69,7 @@ _MOMENT = re.compile(
     rf"cast\(\s*((?:{_DAY.pattern})(?: \S+)?)\s* as (?:date|timestamp)", re.IGNORECASE
 )
 _RECOMPUTED = "RECOMPUTED BECAUSE"
+_PROGRAM = re.compile(r"\bUSING\s*['\"]", re.IGNORECASE)
 _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
 
@@ -259,6 +260,18 @@ class SparkAnalysis:
             if self.spark.conf.get(key, value) != value:
                 hint = f"SET {key} = {value}, its default."
                 raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
+
+    def check_programs(self, text: str) -> None:
+        """Refuse a query that pipes rows through a program, which may do anything."""
+        if not _PROGRAM.search(text):
+            return
+        frame: Any = self.spark.sql(text)
+        if "ScriptTransformation" in frame._jdf.queryExecution().analyzed().toString():
+            hint = (
+                "Write the program as a function of Python, register it by spark.udtf.register, "
+                "declared deterministic, and call it by LATERAL."
+            )
+            raise error("INCR_UNSUPPORTED", what="a program (TRANSFORM ... USING)", hint=hint)
 
     def functions_in(self, text: str) -> set[str]:
         """What Spark's plan of a query is made of, by name."""
