@@ -201,7 +201,6 @@ def document() -> str:
                         "`IDENTIFIER()` of variables of the session, or of the time",
                         "Write the name.",
                     ),
-                    ("names of the SELECT list in subqueries of HAVING", "Write what they name."),
                     (
                         "NATURAL JOIN of items without an alias that hold subqueries of CTEs, outer columns,"
                         " or columns of USING by their relation",

@@ -117,6 +117,13 @@ GROUPS: dict[str, list[str]] = {
         "SELECT k FROM t GROUP BY k HAVING (SELECT max(b) FROM u WHERE u.b < sum(t.id)) > 1",
         "SELECT k, count(*) AS n FROM t GROUP BY k HAVING 1 IN (SELECT b FROM u WHERE u.b < max(t.id))",
     ],
+    "items of SELECT in a subquery of HAVING": [
+        "SELECT k + 1 AS j, count(*) AS n FROM t GROUP BY k + 1 HAVING n IN (SELECT b FROM u WHERE b < j)",
+        "SELECT k, max(id) AS m, m + 1 AS p FROM t GROUP BY k HAVING (SELECT max(b) FROM u WHERE b < p AND b < u.k + m) > 1 AND m > 1",
+        "SELECT struct(k, max(id) AS m) AS f, rank() OVER (ORDER BY max(id)) AS r FROM t GROUP BY ROLLUP (k)"
+        " HAVING NOT EXISTS (SELECT 1 FROM u WHERE b = f.m)",
+        "SELECT max(id) AS m FROM t HAVING EXISTS (SELECT 1 FROM u WHERE b < m)",
+    ],
     "lists of NULLs": [
         "SELECT k, sort_array(collect_list(s) RESPECT NULLS) AS l FROM t GROUP BY k",
         "SELECT k, sort_array(collect_set(s) RESPECT NULLS) AS l, first(s) RESPECT NULLS IS NULL AS f "
