@@ -261,6 +261,8 @@ def test_a_session_reads_and_writes_times(
         "SELECT y, max(x) AS m, count(*) AS n FROM t GROUP BY y",
         "SELECT t.id, w FROM t JOIN static ON t.x = static.x",
         f"SELECT x, struct(id AS a, y AS a) AS s, {EVERY} AS i FROM t",
+        f"SELECT x, {EVERY} AS i, map(coalesce({EVERY}, make_interval()), y) AS m FROM t",
+        "SELECT x, NULL AS n, array(NULL, map()) AS a FROM t",
     )
     for n, query in enumerate(queries):
         session.sql(f"CREATE INCREMENTAL VIEW v{n} AS {query}")
