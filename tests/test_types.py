@@ -127,6 +127,8 @@ VOIDS = (
     "SELECT t.id, r.n, e FROM t LEFT JOIN (SELECT NULL AS n, array() AS e, id FROM u) AS r ON t.id = r.id + 1",
     "SELECT t.id, u.id AS j FROM t JOIN u ON array(NULL, t.k) = array(NULL, u.k)",
     "SELECT id, CAST(NULL AS VOID) AS v, CAST(array() AS ARRAY<VOID>) AS e, void FROM (SELECT id, k AS void FROM t)",
+    "SELECT id, CAST(struct(NULL, id) AS STRUCT<a: VOID, void: INT>) AS s FROM t",
+    "SELECT struct(NULL AS a, id AS b) AS s FROM t UNION ALL SELECT struct(NULL AS a, 5L AS b) FROM u",
     "SELECT id, inline(array(struct(NULL AS a, id AS b), NULL)) FROM t",
     "SELECT id, explode(array()) AS e FROM t",
     "SELECT id, posexplode(array(NULL, NULL)) AS (p, e) FROM t",

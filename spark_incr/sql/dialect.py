@@ -131,6 +131,9 @@ class SparkText(Spark):
         COLON_IS_VARIANT_EXTRACT = True
         COLON_CHAIN_IS_SINGLE_EXTRACT = False
 
+        # What stands behind the name of a field in a type.
+        _BEHIND_NAMES = SparkParser.TYPE_TOKENS | {TokenType.COLON, TokenType.VAR}
+
         def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
             """`window` is a word of its own only where it names a window; else it is a name.
 
@@ -301,9 +304,10 @@ class SparkText(Spark):
         ) -> exp.Expr | None:
             """A collation is part of a type, and so is the time zone that a timestamp is without.
 
-            VOID is a type where nothing but a type can stand.
+            VOID is a type where nothing but a type can stand, unless it is the name of a field.
             """
-            if not check_func and self._match_text_seq("VOID"):
+            names = self._next is not None and self._next.token_type in self._BEHIND_NAMES
+            if not check_func and not names and self._match_text_seq("VOID"):
                 return self.expression(exp.DataType(this=exp.DType.NULL))
             result = super()._parse_types(check_func, schema, allow_identifiers)
             if not isinstance(result, exp.DataType):
@@ -314,6 +318,18 @@ class SparkText(Spark):
             elif result.is_type(exp.DType.TEXT) and self._match(TokenType.COLLATE):
                 result.set("collate", self._parse_id_var())
             return result
+
+        def _parse_struct_types(self, type_required: bool = False) -> exp.Expr | None:
+            """A field of a type, which may be VOID."""
+            first = self._index
+            name = self._parse_id_var()
+            self._match(TokenType.COLON)
+            if name is not None and self._match_text_seq("VOID"):
+                return self.expression(
+                    exp.ColumnDef(this=name, kind=exp.DataType(this=exp.DType.NULL))
+                )
+            self._retreat(first)
+            return super()._parse_struct_types(type_required)
 
         def _parse_type(
             self, parse_interval: bool = True, fallback_to_identifier: bool = False
