@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyspark.sql.types as T
+
 from spark_incr.plan.explain import explain_plan
-from spark_incr.plan.nodes import Node
-from spark_incr.plan.types import Field, Schema, read_type
+from spark_incr.plan.nodes import Node, walk
+from spark_incr.plan.types import Field, Schema, arrow_type, holds, read_type
 from spark_incr.runtime.tables import TableDefinition
 from spark_incr.sources.definition import SourceDefinition
 from spark_incr.sql.parse import parse_statement
@@ -48,8 +50,11 @@ Definition = TableDefinition | SourceDefinition | StoredView
 
 
 def plan_fingerprint(plan: Node) -> str:
-    """A digest of everything in a plan that its state depends on."""
-    return hashlib.sha256(explain_plan(plan).encode()).hexdigest()[:16]
+    """A digest of everything in a plan that its state depends on: what is kept, and the Arrow form of
+    VOID, which is not Arrow's own."""
+    kinds = (field.type for node in walk(plan) for field in node.schema)
+    form = f"\n{arrow_type(T.NullType())}" if any(holds(k, T.NullType) for k in kinds) else ""
+    return hashlib.sha256((explain_plan(plan) + form).encode()).hexdigest()[:16]
 
 
 def write_definition(definition: Definition) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from spark_incr.rules.executor import run_packs, validate
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sql.dialect import parse_query, print_sql
 from spark_incr.sql.statements import Policy
-from spark_incr.sql.written_names import Place
+from spark_incr.sql.written_names import Name
 
 _START = Position(1, 1)
 _TAKEN_WHOLE = frozenset(
@@ -94,6 +94,8 @@ def compile_query(
 
 def _incremental(text: str, schema: Schema, catalog: Catalog, analysis: SparkAnalysis) -> Node:
     analysis.check_settings(text)
+    analysis.check_programs(text)
+    analysis.learn_identifiers(text)
     try:
         _check_reading(text, analysis)
     except IncrementalError as failure:
@@ -149,13 +151,13 @@ def compile_plan(text: str, catalog: Catalog, analyzer: Analyzer) -> Node:
 
 
 @lru_cache(maxsize=1_000)
-def read_order(text: str, schema: Schema, names: tuple[Place, ...] = ()) -> tuple[SortKey, ...]:
+def read_order(text: str, schema: Schema, names: tuple[Name, ...] = ()) -> tuple[SortKey, ...]:
     """The order in which the columns of a query are to be read."""
     tree = _written(text, names)
     return () if tree is None else output_order(tree, [f.name for f in schema])
 
 
-def order_note(text: str, schema: Schema, names: tuple[Place, ...] = ()) -> str:
+def order_note(text: str, schema: Schema, names: tuple[Name, ...] = ()) -> str:
     """What a reader of a query's rows should know of their order, if it is not all of ORDER BY."""
     tree = _written(text, names)
     if tree is None:
@@ -166,7 +168,7 @@ def order_note(text: str, schema: Schema, names: tuple[Place, ...] = ()) -> str:
     return f"rows are read without ORDER BY {', '.join(unread)}: it is no column of the view"
 
 
-def _written(text: str, names: tuple[Place, ...]) -> exp.Query | None:
+def _written(text: str, names: tuple[Name, ...]) -> exp.Query | None:
     """The syntax tree of a query; there may be none if it is computed anew as a whole."""
     try:
         return parse_query(text, names)

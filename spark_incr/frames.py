@@ -2,7 +2,8 @@
 
 Spark's own ways between the two fail at a VARIANT that is NULL; the tables that hold one take theirs.
 They do not know intervals of years and months either: those go as their months, those of all units
-as texts, and Spark casts. Structs that have two fields of one name go under other names.
+as texts, and Spark casts. Structs that have two fields of one name go under other names. VOID goes as
+BOOLEAN, since Arrow loses the length of lists of nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkValueError
 from pyspark.errors.exceptions.captured import convert_exception
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import is_variant
 
 from spark_incr.errors import IncrementalError, error
@@ -26,6 +28,7 @@ from spark_incr.plan.types import (
     Schema,
     arrow_type,
     holds,
+    parts,
     read_type,
     told_apart,
     type_text,
@@ -37,7 +40,14 @@ from spark_incr.runtime.keys import list_offsets
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _SESSION = "spark.sessionWindow"
 _CHAR = re.compile(r"char\((\d+)\)")
-_CARRIED = {T.YearMonthIntervalType: T.IntegerType(), T.CalendarIntervalType: T.StringType()}
+_CARRIED: dict[type[T.DataType], T.DataType] = {
+    T.YearMonthIntervalType: T.IntegerType(),
+    T.CalendarIntervalType: T.StringType(),
+    T.NullType: T.BooleanType(),
+}
+
+
+_WITHOUT_FORM = (T.YearMonthIntervalType, T.CalendarIntervalType)
 
 
 def type_named(spark: SparkSession, text: str) -> T.DataType:
@@ -61,11 +71,12 @@ def columns_of(frame: DataFrame) -> Schema:
     session_window() has made bears a mark.
     """
     return tuple(
-        Field(f.name, _written(f), _SESSION in (f.metadata or {})) for f in _schema(frame).fields
+        Field(f.name, _written(f), _SESSION in (f.metadata or {})) for f in schema_of(frame).fields
     )
 
 
-def _schema(frame: DataFrame) -> T.StructType:
+def schema_of(frame: DataFrame) -> T.StructType:
+    """The schema of a frame, in which types may be that PySpark cannot read."""
     try:
         return frame.schema
     except PySparkValueError:
@@ -115,8 +126,9 @@ def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFr
         return spark.createDataFrame(rows, schema)
     fields = [T.StructField(f.name, kind) for f, kind in zip(schema, plain, strict=True)]
     carried = spark.createDataFrame(rows, T.StructType(fields))
-    in_months = _cast(carried, [_in_months(kind) for kind in kinds])
-    return named(_cast(in_months, kinds), schema)
+    in_months = _cast(carried, [_in_months(_castable(kind)) for kind in kinds])
+    pairs = zip(in_months.columns, kinds, strict=True)
+    return named(in_months.select([_restored(in_months[n], k).alias(n) for n, k in pairs]), schema)
 
 
 def named(frame: DataFrame, schema: T.StructType) -> DataFrame:
@@ -130,6 +142,44 @@ def _in_months(kind: T.DataType) -> T.DataType:
     month = T.YearMonthIntervalType.MONTH
     months = T.YearMonthIntervalType(month, month)
     return with_parts(kind, lambda k: months if isinstance(k, T.YearMonthIntervalType) else k)
+
+
+def _is_castable(kind: T.DataType) -> bool:
+    """Whether Spark casts what is carried to the type: not to VOID, nor keys from texts to intervals."""
+    keys = (part.keyType for part in parts(kind) if isinstance(part, T.MapType))
+    return not holds(kind, T.NullType) and not any(holds(k, T.CalendarIntervalType) for k in keys)
+
+
+def _castable(kind: T.DataType) -> T.DataType:
+    """The type, or one that Spark casts to and whose fields are numbered, to be `_restored` from."""
+    if _is_castable(kind):
+        return kind
+    return with_parts(
+        kind,
+        lambda k: k if isinstance(k, T.YearMonthIntervalType) else _CARRIED.get(type(k), k),
+        lambda names: [str(place) for place in range(len(names))],
+    )
+
+
+def _restored(value: Column, kind: T.DataType) -> Column:
+    """A value in its type, part by part where Spark does not cast it. VOID is NULL, and so a map that
+    has it for keys is empty."""
+    if _is_castable(kind):
+        return value.cast(kind)
+    if isinstance(kind, T.ArrayType):
+        return F.transform(value, lambda element: _restored(element, kind.elementType))
+    if isinstance(kind, T.MapType):
+        if isinstance(kind.keyType, T.NullType):
+            return F.when(value.isNotNull(), F.create_map()).cast(kind)
+        values = F.transform_values(value, lambda _, item: _restored(item, kind.valueType))
+        return F.transform_keys(values, lambda key, _: _restored(key, kind.keyType))
+    if isinstance(kind, T.StructType):
+        fields = [
+            _restored(value.getField(str(place)), f.dataType).alias(f.name)
+            for place, f in enumerate(kind.fields)
+        ]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    return F.lit(None) if isinstance(kind, T.NullType) else value.cast(kind)
 
 
 def _carried(kind: T.DataType) -> T.DataType:
@@ -146,8 +196,8 @@ def _with_parts(array: pa.Array) -> pa.Array:
     if pa.types.is_struct(kind) and kind.num_fields:
         fields = [array.field(i) for i in range(kind.num_fields)]
         whole = is_variant(kind)
-        parts = [pc.fill_null(f, b"") if whole else _with_parts(f) for f in fields]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=pc.is_null(array))
+        filled = [pc.fill_null(f, b"") if whole else _with_parts(f) for f in fields]
+        return pa.StructArray.from_arrays(filled, fields=list(kind), mask=pc.is_null(array))
     if not pa.types.is_list(kind) and not pa.types.is_map(kind):
         return array
     offsets = pa.array(list_offsets(array), pa.int32())
@@ -178,7 +228,7 @@ def in_words(frame: DataFrame) -> DataFrame:
     """The frame as people read it: with texts for the intervals that PySpark has no form of."""
     kinds = [f.dataType for f in frame.schema.fields]
     read = [
-        with_parts(k, lambda p: T.StringType() if isinstance(p, tuple(_CARRIED)) else p)
+        with_parts(k, lambda p: T.StringType() if isinstance(p, _WITHOUT_FORM) else p)
         for k in kinds
     ]
     return frame if kinds == read else _cast(frame, read)
@@ -204,7 +254,13 @@ def _collected(frame: DataFrame) -> pa.Table:
             pa.schema(kinds)
         )
     except Py4JJavaError as failure:
-        raise convert_exception(failure.java_exception) from None
+        raise convert_exception(_reason(failure.java_exception)) from None
+
+
+def _reason(failure: Any) -> Any:
+    """What made a job of Spark's fail; that it was waited for says nothing."""
+    waited = str(failure.getMessage()).startswith("Exception thrown in awaitResult")
+    return failure.getCause() if waited and failure.getCause() is not None else failure
 
 
 def in_type(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -112,9 +112,10 @@ def document() -> str:
             ),
             "A bare ORDER BY of the whole query says in which order the view is read, as far as its keys",
             "are columns of the view. That of a subquery, a CTE or a view decides what a LIMIT above it",
-            "takes, where nothing but columns and conditions stand between them. Where the keys tie, and",
-            "where there are none, all columns of the row decide, so that the result depends on the rows",
-            "alone. Lists (`collect_list`) are in an order of their own, whatever a subquery says.",
+            "takes, where nothing but columns, conditions and UNION ALL stand between them: its rows come",
+            "side by side, those of the first first. Where the keys tie, and where there are none, all",
+            "columns of the row decide, so that the result depends on the rows alone. Lists",
+            "(`collect_list`) are in an order of their own, whatever a subquery says.",
             "",
             *_section("Aggregate functions", ("function", "tier"), _aggregates()),
             "Over DISTINCT rows the tier is multiset. Aggregates that users register, pandas UDFs among",
@@ -168,6 +169,10 @@ def document() -> str:
                 ("construct", "what to do instead"),
                 [
                     (
+                        "`TRANSFORM ... USING`, which runs a program",
+                        "Write it as a table function of Python, and call that by LATERAL.",
+                    ),
+                    (
                         "TABLE arguments of table functions",
                         "Collect the rows of each group into an array, and call the function by LATERAL.",
                     ),
@@ -180,8 +185,8 @@ def document() -> str:
                         "Group by the session in a subquery, and take its start and end.",
                     ),
                     (
-                        "maps of strings with a collation as keys, and some correlated subqueries over such"
-                        " strings",
+                        "some correlated subqueries over strings of several collations, and such strings in"
+                        " structs that have two fields of one name as keys",
                         "Compare by lower(), or by the strings without their collation.",
                     ),
                     (
@@ -192,8 +197,10 @@ def document() -> str:
                         "CHAR beside a computed constant, in `decode`, `equal_null`",
                         "Write a literal, or cast the column to STRING.",
                     ),
-                    ("`IDENTIFIER()` of an expression", "Write the name."),
-                    ("names of the SELECT list in subqueries of HAVING", "Write what they name."),
+                    (
+                        "`IDENTIFIER()` of variables of the session, or of the time",
+                        "Write the name.",
+                    ),
                     (
                         "NATURAL JOIN of items without an alias that hold subqueries of CTEs, outer columns,"
                         " or columns of USING by their relation",

@@ -105,11 +105,16 @@ INSIDE = (
     "SELECT count(DISTINCT struct(x, u)) AS d, count(DISTINCT array(x)) AS e FROM t GROUP BY id % 2",
     "SELECT id, x FROM t WHERE array(x) IN (SELECT array(y) FROM o)",
 )
-"""Strings inside of arrays and structs by which rows meet."""
+MAPS = (
+    "SELECT count(*) AS n, max(id) AS m FROM t WHERE x IS NOT NULL GROUP BY map(x, id % 2)",
+    "SELECT count(DISTINCT map(id, x)) AS a, count(DISTINCT map(x, array(u), 'q', NULL)) AS b FROM t WHERE x <> 'q'",
+)
+"""Strings inside of arrays, structs and maps by which rows meet."""
 
 
 def test_collations_inside_of_other_types_equal_recompute(spark: SparkSession) -> None:
     check(spark, TABLES, INSIDE, BATCHES, reference=3)
+    check(spark, TABLES, MAPS, BATCHES)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -177,7 +182,7 @@ def test_a_session_reads_and_writes_collations(
 @pytest.mark.parametrize(
     "statement",
     [
-        "CREATE INCREMENTAL VIEW v AS SELECT map(id, x) AS m, count(*) AS n FROM t GROUP BY map(id, x)",
+        "CREATE INCREMENTAL VIEW v AS SELECT count(*) AS n FROM t GROUP BY named_struct('a', x, 'a', id)",
         "CREATE INCREMENTAL VIEW v AS SELECT id, (SELECT count(*) FROM t AS o WHERE o.x = t.x COLLATE UTF8_BINARY)"
         " AS n FROM t",
         "CREATE INCREMENTAL VIEW v AS SELECT id FROM t WHERE EXISTS (SELECT id FROM t AS o "

@@ -106,11 +106,23 @@ GROUPS: dict[str, list[str]] = {
         "SELECT * FROM (FROM (SELECT id, s FROM t ORDER BY id DESC, s) |> SELECT id) LIMIT 2",
         "FROM t |> ORDER BY id |> WHERE id > 1 ORDER BY id DESC, s LIMIT 2",
         "SELECT id FROM t WHERE id IN (SELECT id FROM (SELECT id FROM t ORDER BY id DESC) LIMIT 2)",
+        "(SELECT id FROM t ORDER BY id DESC) UNION ALL (SELECT k FROM u ORDER BY b DESC) LIMIT 7",
+        "SELECT * FROM ((SELECT id, s FROM t ORDER BY id DESC, s LIMIT 2) UNION ALL (SELECT b, 'u' FROM u ORDER BY k DESC, b)"
+        " UNION ALL (SELECT 0L, 'z')) LIMIT 3 OFFSET 1",
+        "WITH s AS ((SELECT id FROM t ORDER BY id) UNION ALL (SELECT b FROM u ORDER BY b DESC)) SELECT id FROM s WHERE id < 4 LIMIT 5",
+        "FROM t |> SELECT id |> ORDER BY id DESC |> UNION ALL (SELECT k FROM u ORDER BY b) |> WHERE id > 1 |> LIMIT 5",
     ],
     "aggregates of the outer query in a subquery of HAVING": [
         "SELECT k FROM t GROUP BY k HAVING EXISTS (SELECT 1 FROM u WHERE u.b < count(t.id))",
         "SELECT k FROM t GROUP BY k HAVING (SELECT max(b) FROM u WHERE u.b < sum(t.id)) > 1",
         "SELECT k, count(*) AS n FROM t GROUP BY k HAVING 1 IN (SELECT b FROM u WHERE u.b < max(t.id))",
+    ],
+    "items of SELECT in a subquery of HAVING": [
+        "SELECT k + 1 AS j, count(*) AS n FROM t GROUP BY k + 1 HAVING n IN (SELECT b FROM u WHERE b < j)",
+        "SELECT k, max(id) AS m, m + 1 AS p FROM t GROUP BY k HAVING (SELECT max(b) FROM u WHERE b < p AND b < u.k + m) > 1 AND m > 1",
+        "SELECT struct(k, max(id) AS m) AS f, rank() OVER (ORDER BY max(id)) AS r FROM t GROUP BY ROLLUP (k)"
+        " HAVING NOT EXISTS (SELECT 1 FROM u WHERE b = f.m)",
+        "SELECT max(id) AS m FROM t HAVING EXISTS (SELECT 1 FROM u WHERE b < m)",
     ],
     "lists of NULLs": [
         "SELECT k, sort_array(collect_list(s) RESPECT NULLS) AS l FROM t GROUP BY k",
@@ -179,6 +191,8 @@ GROUPS: dict[str, list[str]] = {
     ],
     "recursion": [
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        "WITH RECURSIVE r(n) AS (SELECT min(id) FROM t UNION ALL SELECT n + 1 FROM r) SELECT id, n, m FROM t"
+        " JOIN (SELECT q.n + 1 AS n FROM r AS q LIMIT 3) ON id < n, (SELECT n AS m FROM r LIMIT 2)",
         """WITH RECURSIVE r AS (SELECT k AS n, 1 AS d FROM u UNION ALL
              SELECT t.id AS n, d + 1 FROM r JOIN t ON t.k = r.n WHERE d < 3),
            z AS (SELECT n, count(*) AS c FROM r GROUP BY n)
@@ -255,6 +269,11 @@ GROUPS: dict[str, list[str]] = {
         "SELECT f.* FROM (SELECT struct(id, k) AS f FROM t)",
         "SELECT q.id FROM IDENTIFIER('t') AS q JOIN u ON q.k = IDENTIFIER('u.k')",
         "SELECT IDENTIFIER('id') AS a, sum(IDENTIFIER('q.`k`')) AS b FROM (SELECT k AS id, id AS k FROM t) AS q GROUP BY ALL",
+        "SELECT IDENTIFIER('i' || 'd'), IDENTIFIER(concat('t.', '`k`')) + 1 AS k FROM IDENTIFIER(lower('T'))",
+        "SELECT IDENTIFIER('abs')(id) AS a, IDENTIFIER('m' || 'ax')(k) AS m FROM t GROUP BY 1 ORDER BY IDENTIFIER('a' || '') LIMIT 2",
+        "SELECT IDENTIFIER('sum')(id) OVER (PARTITION BY IDENTIFIER(lower('K')) ORDER BY id) AS s FROM t",
+        "WITH c AS (SELECT id AS `a b`, k AS select FROM t) SELECT IDENTIFIER('c.`a b`') AS x, IDENTIFIER('sel' || 'ect') AS y"
+        " FROM IDENTIFIER(lower('C')) AS c",
     ],
     "names that are functions or keywords": [
         "SELECT current_date, max(k) AS user FROM (SELECT d AS current_date, k FROM u) GROUP BY current_date",
@@ -436,6 +455,9 @@ def test_recursion_and_keyed_limits_by_their_texts(spark: SparkSession) -> None:
         "SELECT id, (SELECT b FROM u WHERE u.k = t.k ORDER BY b LIMIT 1) AS b FROM t",
     ]
     check(spark, TABLES, queries, BATCHES[:2], created_after=1, reference=True)
+    endless = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n FROM r"
+    with pytest.raises(PySparkException, match="RECURSION_LEVEL_LIMIT_EXCEEDED"):
+        check(spark, TABLES, endless, [])
 
 
 def test_session_functions(spark: SparkSession) -> None:
@@ -560,7 +582,13 @@ CLOCK, RANDOM = "Store the time", "Store the value"
             )
         ),
         ("SELECT k, first(a) AS f FROM t GROUP BY k", "INCR_NONDETERMINISTIC", "min_by"),
-        ("SELECT a FROM IDENTIFIER('t' || '')", "INCR_UNSUPPORTED", "Write the name"),
+        ("SELECT a FROM IDENTIFIER(left('t', year(now())))", "INCR_UNSUPPORTED", "Write the name"),
+        (
+            "SELECT TRANSFORM (a) USING 'cat' AS (b STRING) FROM t",
+            "INCR_UNSUPPORTED",
+            "udtf.register",
+        ),
+        ("FROM t MAP a USING 'cat' AS (b STRING)", "INCR_UNSUPPORTED", "udtf.register"),
         ("SELECT NULL AS z FROM t INTERSECT SELECT NULL FROM u", "INCR_UNSUPPORTED", "Cast"),
         (
             "SELECT p.a FROM (SELECT NULL AS z, a FROM t) AS p JOIN (SELECT NULL AS z FROM u) AS q"

@@ -1,6 +1,7 @@
 """Types that PySpark or Arrow have no form of, or one of their own: carried as Spark has them.
 
-TIME is written by its nanoseconds; intervals of all units by the texts that Spark gives them.
+TIME is written by its nanoseconds; intervals of all units by the texts that Spark gives them; VOID
+by BOOLEAN.
 """
 
 from __future__ import annotations
@@ -104,9 +105,37 @@ NAMES = (
     "SELECT p, q FROM t LATERAL VIEW inline(array(struct(id AS a, k AS a))) e AS p, q",
     f"SELECT id, row_number() OVER (PARTITION BY z ORDER BY {TWICE}) AS r FROM t WHERE id <> 2",
     "SELECT y.id FROM (SELECT id, id AS z, k AS z FROM t) AS y",
+    f"SELECT p, q FROM (SELECT s.* FROM (SELECT {TWICE} AS s FROM t)) AS y(p, q)",
+    "SELECT b, hash(s.*) AS h FROM (SELECT s.*, s FROM (SELECT named_struct('a', id, 'A', k, 'b', z) AS s FROM t))",
     "SELECT count(*) AS c FROM (SELECT id, id, k AS id FROM t)",
     "WITH w(p, q) AS (SELECT id, id FROM t) SELECT p, q FROM w",
     "SELECT max(c) AS m FROM (SELECT 1 AS a, 2 AS a, id AS c FROM t UNION ALL SELECT 3, 4, id FROM u)",
+)
+
+VOIDS = (
+    "SELECT id, array(NULL, NULL) AS a, array(array(), array(NULL)) AS b, map('a', NULL) AS m, struct(NULL AS x) AS s FROM t",
+    "SELECT id, map() AS m, array(map(), NULL) AS am, NULL AS n FROM t",
+    "SELECT id, m FROM (SELECT id, map(make_interval(0, 1, id), named_struct('a', NULL, 'A', id)) AS m FROM t)",
+    "SELECT id, explode(map(make_interval(0, 1, id), array())) AS (i, v) FROM t",
+    "SELECT id, explode(m) AS (i, v) FROM (SELECT id, map(make_interval(0, 1, id), k) AS m FROM t)",
+    "SELECT id, map_keys(m)[0] AS a FROM (SELECT id, map(make_ym_interval(1, id), NULL) AS m FROM t)",
+    "SELECT m, count(*) AS c FROM (SELECT map(make_dt_interval(1, id), array()) AS m FROM t) GROUP BY m",
+    "SELECT k, collect_list(NULL) AS a, max(array(NULL, NULL)) AS b, count(DISTINCT array()) AS c FROM t GROUP BY k",
+    "SELECT DISTINCT array(NULL) AS a, named_struct('x', NULL, 'y', array()) AS s FROM t",
+    "SELECT array() AS a FROM t UNION SELECT array(NULL, NULL) FROM u",
+    "SELECT array(NULL) AS a FROM t EXCEPT SELECT array(NULL) FROM u",
+    "SELECT t.id, r.n, e FROM t LEFT JOIN (SELECT NULL AS n, array() AS e, id FROM u) AS r ON t.id = r.id + 1",
+    "SELECT t.id, u.id AS j FROM t JOIN u ON array(NULL, t.k) = array(NULL, u.k)",
+    "SELECT id, CAST(NULL AS VOID) AS v, CAST(array() AS ARRAY<VOID>) AS e, void FROM (SELECT id, k AS void FROM t)",
+    "SELECT id, CAST(struct(NULL, id) AS STRUCT<a: VOID, void: INT>) AS s FROM t",
+    "SELECT struct(NULL AS a, id AS b) AS s FROM t UNION ALL SELECT struct(NULL AS a, 5L AS b) FROM u",
+    "SELECT id, inline(array(struct(NULL AS a, id AS b), NULL)) FROM t",
+    "SELECT id, explode(array()) AS e FROM t",
+    "SELECT id, posexplode(array(NULL, NULL)) AS (p, e) FROM t",
+    "SELECT id, explode(map()) AS (a, b) FROM t",
+    "SELECT id, explode_outer(map()) AS (a, b) FROM t",
+    "SELECT id, e FROM t LATERAL VIEW explode(array()) AS e",
+    "SELECT * FROM explode(array(NULL, NULL)) AS e(m) JOIN t",
 )
 
 
@@ -130,8 +159,12 @@ def test_names_that_are_there_twice_equal_recompute(spark_with_times: SparkSessi
     check(spark_with_times, TABLES, NAMES, BATCHES, unordered=["l"])
 
 
+def test_what_has_no_type_equals_recompute(spark_with_times: SparkSession) -> None:
+    check(spark_with_times, TABLES, VOIDS, BATCHES)
+
+
 def test_they_survive_a_restart(spark_with_times: SparkSession) -> None:
-    queries = [TIMES[0], TIMES[1], INTERVALS[1], INTERVALS[2], NAMES[0], NAMES[1]]
+    queries = [TIMES[0], TIMES[1], INTERVALS[1], INTERVALS[2], NAMES[0], NAMES[1], *VOIDS[:3]]
     check(spark_with_times, TABLES, queries, BATCHES, created_after=1, reopen=True)
 
 
@@ -230,6 +263,8 @@ def test_a_session_reads_and_writes_times(
         "SELECT y, max(x) AS m, count(*) AS n FROM t GROUP BY y",
         "SELECT t.id, w FROM t JOIN static ON t.x = static.x",
         f"SELECT x, struct(id AS a, y AS a) AS s, {EVERY} AS i FROM t",
+        f"SELECT x, {EVERY} AS i, map(coalesce({EVERY}, make_interval()), y) AS m FROM t",
+        "SELECT x, NULL AS n, array(NULL, map()) AS a FROM t",
     )
     for n, query in enumerate(queries):
         session.sql(f"CREATE INCREMENTAL VIEW v{n} AS {query}")
@@ -261,12 +296,32 @@ def test_times_of_arrow_are_cut_to_the_digits_of_their_column(session: SparkSess
     with pytest.raises(IncrementalError) as raised:
         session.sql("INSERT INTO t SELECT x, NULL, 2 FROM t")
     assert raised.value.condition == "INCR_DUPLICATE_KEY"
+    session.sql(
+        "CREATE INCREMENTAL TABLE inside (a ARRAY<TIME(3)>, m MAP<TIME(0), STRUCT<t: TIME(6)>>)"
+    )
+    session.sql(
+        "CREATE INCREMENTAL VIEW flat AS SELECT get(a, 0) AS a, get(map_values(m), 0).t AS t FROM inside"
+    )
+    kind = pa.struct([("t", pa.time64("ns"))])
+    rows = pa.table(
+        {
+            "a": pa.array([None, [LATE + 999, None], []], pa.list_(pa.time64("ns"))),
+            "m": pa.array([[(LATE, {"t": LATE + 999})], None, []], pa.map_(pa.time64("ns"), kind)),
+        }
+    )
+    rows = pa.concat_tables([rows, rows]).combine_chunks().slice(1)
+    engine.commit({"inside": {"insert": rows}})
+    assert (
+        texts(session, "SELECT * FROM inside")[repr((None, "{23:59:59 -> {23:59:59.999999}}"))] == 1
+    )
+    assert texts(session, "SELECT * FROM inside")[repr(("[23:59:59.999, null]", None))] == 2
+    assert texts(session, "SELECT * FROM flat WHERE t = TIME'23:59:59.999999'").total() == 1
 
 
-def refusal(session: SparkSession, statement: str) -> str:
-    with pytest.raises(IncrementalError) as raised:
+def refusal(session: SparkSession, statement: str, what: str | None = None) -> str:
+    with pytest.raises(IncrementalError, match=what) as raised:
         session.sql(statement)
-    assert raised.value.hint or raised.value.condition == "INCR_SPARK_ERROR"
+    assert what or raised.value.hint or raised.value.condition == "INCR_SPARK_ERROR"
     return raised.value.condition
 
 
@@ -309,6 +364,23 @@ def test_a_type_that_pyspark_cannot_read_is_named_where_it_would_be_kept(
     session.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
     session.sql("INSERT INTO t VALUES (TIME'12:00:00', NULL, 1)")
     assert texts(session, "SELECT * FROM v") == texts(session, query) != Counter()
+    session.sql("CREATE INCREMENTAL TABLE w (id INT, ts TIMESTAMP, s STRING, d DATE)")
+    nanos = "(SELECT id, y FROM nanos) AS q ON w.id = q.id"
+    for statement in (
+        "INSERT INTO w SELECT id, y, 'a', NULL FROM nanos",
+        "UPDATE w SET ts = CAST('2020-01-01' AS TIMESTAMP(9))",
+        f"MERGE INTO w USING {nanos} WHEN NOT MATCHED THEN INSERT (id, ts) VALUES (id, y)",
+    ):
+        assert refusal(session, statement, "CANNOT_SAFELY_CAST") == "INCR_SCHEMA_MISMATCH"
+    for statement in (
+        "INSERT INTO w SELECT id, CAST(y AS TIMESTAMP), y, y FROM nanos",
+        "UPDATE w SET s = CAST('2020-01-01' AS TIMESTAMP(9)) WHERE ts < CAST('2021-01-01' AS TIMESTAMP(9))",
+        f"MERGE INTO w USING {nanos} WHEN MATCHED THEN UPDATE SET d = y",
+    ):
+        session.sql(statement)
+    assert texts(session, "SELECT s, d FROM w") == Counter(
+        [repr(("2020-01-01 00:00:00", "2020-01-01"))]
+    )
 
 
 @pytest.mark.parametrize("rows_kept_local", [0, snapshots.LOCAL_ROWS])

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from spark_incr.plan.types import Field, Schema, holds, is_ordered, is_told_by_text
-from spark_incr.sql.dialect import DIALECT
+from spark_incr.sql.dialect import SparkText
 
 WEIGHT = "__incr_w"
 HOMOMORPHISM = "homomorphism"
@@ -64,7 +64,7 @@ def changes_of(name: str) -> str:
 
 def parse(text: str) -> exp.Expr:
     """An expression that the texts themselves bring in."""
-    return sqlglot.parse_one(text, read=DIALECT)
+    return sqlglot.parse_one(text, read=SparkText)
 
 
 def columns(names: Sequence[str], relation: str | None = None) -> list[exp.Expr]:

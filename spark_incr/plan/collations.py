@@ -2,7 +2,7 @@
 
     x = y  and  x < y   as   key(x) = key(y)  and  key(x) < key(y)
 
-Spark can give the key, as bytes; that of an array or a struct has the keys of its parts. Wherever rows
+Spark can give the key, as bytes; that of an array, a struct or a map has the keys of its parts. Wherever rows
 meet by a value (groups, joins, partitions, sort keys) the key takes its place; expressions over the
 strings are Spark's. Of the strings that are one group the least one is shown, byte by byte: Spark
 shows the one that it meets first.
@@ -20,7 +20,7 @@ from spark_incr.plan.context import Context
 from spark_incr.plan.nodes import Aggregate, Join, Limit, Node, Project, Rederive, Window, column
 from spark_incr.plan.scope import folded
 from spark_incr.plan.stages import AggregateStage
-from spark_incr.plan.types import Field, holds, is_collated, parts, with_parts
+from spark_incr.plan.types import Field, is_collated, parts, with_parts
 
 COLLATION_KEY = "__INCR_COLLATION_KEY"
 _ELEMENT = "__incr_element"
@@ -36,6 +36,17 @@ def collation_key(value: exp.Expr, spark_type: T.DataType, depth: int = 0) -> ex
         body = collation_key(element.copy(), spark_type.elementType, depth + 1)
         each = exp.Lambda(this=body, expressions=[element])
         return exp.Anonymous(this="transform", expressions=[value, each])
+    if isinstance(spark_type, T.MapType):
+        for function, number, kind in (
+            ("transform_keys", 0, spark_type.keyType),
+            ("transform_values", 1, spark_type.valueType),
+        ):
+            entry = [exp.to_identifier(f"{_ELEMENT}{depth + i}") for i in range(2)]
+            body = collation_key(entry[number].copy(), kind, depth + 2)
+            each = exp.Lambda(this=body, expressions=entry)
+            if is_collated(kind):
+                value = exp.Anonymous(this=function, expressions=[value, each])
+        return value
     if isinstance(spark_type, T.StructType):
         fields: list[exp.Expr] = []
         for f in spark_type.fields:
@@ -50,14 +61,14 @@ def collation_key(value: exp.Expr, spark_type: T.DataType, depth: int = 0) -> ex
 
 
 def has_key(spark_type: T.DataType) -> bool:
-    """Whether values of the type are compared by a key: strings, and arrays and structs of them.
+    """Whether values of the type are compared by a key: strings, and what holds them.
 
     A field of a struct has to have a name of its own, for it is read by its name.
     """
     inside = list(parts(spark_type))
     structs = [part.names for part in inside if isinstance(part, T.StructType)]
     told = all(len(set(map(folded, names))) == len(names) for names in structs)
-    return is_collated(spark_type) and told and not holds(spark_type, T.MapType)
+    return is_collated(spark_type) and told
 
 
 def key_type(spark_type: T.DataType) -> T.DataType:
@@ -85,8 +96,9 @@ def in_collation(value: exp.Expr, target: T.StringType) -> exp.Expr:
 
 
 def check_keys(plan: Iterable[Node]) -> None:
-    """Refuse keys that are compared in a way that only Spark knows: maps of strings with a
-    collation, and NULLs without a type, which no join of Spark's finds equal by `<=>`."""
+    """Refuse keys that are compared in a way that only Spark knows: structs of strings with a collation
+    that have two fields of one name, and NULLs without a type, which no join of Spark's finds equal by
+    `<=>`."""
     for node in plan:
         if isinstance(node, Join) and not node.exact:
             for (name, _), safe in zip(node.keys, node.null_safe, strict=False):

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from spark_incr.plan.scope import Names
 from spark_incr.plan.types import Schema
-from spark_incr.sql.written_names import Place
+from spark_incr.sql.written_names import Name
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Analyzer(Protocol):
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
 
-    def names(self, text: str) -> tuple[Place, ...]:
-        """The places of a query that are names, if it takes that to read it."""
+    def names(self, text: str) -> tuple[Name, ...]:
+        """The places of a query that are names or say some, if it takes that to read it."""
 
     def reads(self, text: str) -> Sequence[Read]:
         """The places where a query names relations, in order."""

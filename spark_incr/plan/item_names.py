@@ -19,7 +19,7 @@ from spark_incr.plan.nodes import Node
 from spark_incr.plan.scope import Bound, Scope, Visible
 from spark_incr.plan.stars import Items
 from spark_incr.plan.syntax import unsupported
-from spark_incr.plan.types import type_text
+from spark_incr.plan.types import type_sql
 from spark_incr.sql.dialect import print_sql, quoted
 
 UNNAMED = "__incr_unnamed"
@@ -60,7 +60,7 @@ def refuse_unnamed(columns: Iterable[Visible], place: exp.Expr) -> None:
 def _names(select: exp.Select, node: Node, scope: Scope, env: Environment) -> list[str]:
     relations: dict[tuple[str, ...], list[str]] = {}
     for v in scope.star(None):
-        value = f"CAST(NULL AS {type_text(node.type_of(v.column))}) AS {quoted(v.name)}"
+        value = f"CAST(NULL AS {type_sql(node.type_of(v.column))}) AS {quoted(v.name)}"
         relations.setdefault(v.qualifier, []).append(value)
     text = f"SELECT {', '.join(map(print_sql, select.expressions))}"
     if relations:

@@ -31,7 +31,7 @@ from spark_incr.plan.change_texts import (
     texts_of,
 )
 from spark_incr.plan.nodes import Join, JoinKind, Node
-from spark_incr.plan.types import Field, Schema, is_told_by_text, type_text
+from spark_incr.plan.types import Field, Schema, is_told_by_text, type_sql
 
 
 def join_texts(node: Join, name: str, left: str, right: str) -> StageTexts:
@@ -154,7 +154,7 @@ class _Side:
         items = [
             columns([f.name])[0]
             if f.name in own
-            else named(parse(f"CAST(NULL AS {type_text(f.type)})"), f.name)
+            else named(parse(f"CAST(NULL AS {type_sql(f.type)})"), f.name)
             for f in schema
         ]
         weight = parse(f"-{WEIGHT} AS {WEIGHT}") if sign else exp.column(WEIGHT)

@@ -26,8 +26,8 @@ from spark_incr.plan.nodes import (
     conjuncts,
 )
 from spark_incr.plan.totality import is_total
-from spark_incr.plan.types import Field, as_string, is_collated, type_sql
-from spark_incr.sql.dialect import print_sql
+from spark_incr.plan.types import Field, as_string, is_collated, nullable, type_sql
+from spark_incr.sql.dialect import SparkText, print_sql
 
 
 def join_on(
@@ -122,14 +122,14 @@ def only(node: Node, names: tuple[str, ...]) -> Node:
 
 def cast_to(expression: exp.Expr, source: T.DataType, target: T.DataType) -> exp.Expr:
     """The expression in the target type."""
-    if as_string(source) == as_string(target):
+    if nullable(as_string(source)) == nullable(as_string(target)):
         return expression
     text = T.StringType()
     if isinstance(target, T.StringType) and target != text:
         return in_collation(cast_to(expression, source, text), target)
     if is_collated(target):
         raise uncompared(print_sql(expression), source)
-    return exp.Cast(this=expression, to=exp.DataType.build(type_sql(target), dialect="spark"))
+    return exp.Cast(this=expression, to=exp.DataType.build(type_sql(target), dialect=SparkText))
 
 
 def _with_key(

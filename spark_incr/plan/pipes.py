@@ -52,7 +52,7 @@ class _Rows:
 
     @property
     def relation(self) -> exp.Expr:
-        return Rows(this=(self.node, self.scope))
+        return Rows(this=(self.node, replace(self.scope, order=self.order)))
 
     @property
     def shown(self) -> list[Visible]:
@@ -183,8 +183,9 @@ def _pivot(step: Step, rows: _Rows, env: Environment) -> _Rows:
 
 def _set_operation(step: Step, rows: _Rows, env: Environment) -> _Rows:
     left = exp.select("*").from_(rows.relation)
-    built = build_set_operation(type(step.this)(**{**step.this.args, "this": left}), env)
-    return _Rows(built.node, _named(built))
+    operation = type(step.this)(**{**step.this.args, "this": left})
+    built = build_set_operation(operation, replace(env, keeps_order=True))
+    return _Rows(built.node, _named(built), built.order)
 
 
 def _result(step: Step, rows: _Rows, env: Environment) -> _Rows:

@@ -36,7 +36,7 @@ from spark_incr.plan.nodes import (
 from spark_incr.plan.scope import Bound, Scope, Visible, resolve_column
 from spark_incr.plan.sessions import refuse_sessions
 from spark_incr.plan.syntax import aggregate_call, transformed, unsupported
-from spark_incr.plan.types import INTEGERS, Field, Schema, char_length, type_text
+from spark_incr.plan.types import INTEGERS, Field, Schema, char_length, type_sql
 from spark_incr.sql.dialect import print_sql, quoted
 
 _SPREAD = (*INTEGERS, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
@@ -57,7 +57,7 @@ def pivoted(node: Node, scope: Scope, pivot: exp.Pivot, env: Environment) -> tup
 def _spark_schema(node: Node, scope: Scope, pivot: exp.Pivot, env: Environment) -> Schema:
     """The columns that Spark gives for the pivot over an empty relation of the same columns."""
     columns = ", ".join(
-        f"CAST(NULL AS {type_text(node.type_of(v.column))}) AS {quoted(v.name)}"
+        f"CAST(NULL AS {type_sql(node.type_of(v.column))}) AS {quoted(v.name)}"
         for v in scope.star(None)
     )
     qualifiers = {v.qualifier[-1] for v in scope.columns if v.qualifier}

@@ -1,7 +1,7 @@
 """WITH RECURSIVE: the relations that the recursion reads are kept, and Spark runs it anew.
 
 A batch that touches any of them recomputes the recursion, not the query around it: what changed in
-its result goes on as a change batch.
+its result goes on as a change batch. A LIMIT right above a recursion ends it, and so is part of it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ def _is_name(table: exp.Table, name: str) -> bool:
     return len(table.parts) == 1 and spelled(table.name) == spelled(name)
 
 
-def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
-    """The plan of a recursive CTE: one operator over all that its definition reads."""
+def build_recursion(
+    cte: Cte, env: Environment, table_plan: Table, first: int | None = None
+) -> Built:
+    """The plan of a recursive CTE, or of its first rows: one operator over all that it reads."""
     definition = cte.definition.copy()
     inside = replace(env, ctes=cte.ctes, outer=())
     own = {spelled(c.alias) for c in definition.this.find_all(exp.CTE)}
@@ -56,6 +58,7 @@ def build_recursion(cte: Cte, env: Environment, table_plan: Table) -> Built:
         table.set("db", None)
         table.set("catalog", None)
     query = f"WITH RECURSIVE {print_sql(definition)} SELECT * FROM {quoted(definition.alias)}"
+    query += "" if first is None else f" LIMIT {first}"
     return recompute(tuple(inputs.values()), query, env.context, "affected", "recursion")
 
 

@@ -45,14 +45,17 @@ class Rows(exp.Expression):
     arg_types = {"this": True}  # noqa: RUF012, as sqlglot declares it
 
 
-def build_from(select: exp.Select, env: Environment, keeps_order: bool = False) -> Source:
+def build_from(
+    select: exp.Select, env: Environment, keeps_order: bool = False, first: int | None = None
+) -> Source:
     """The rows of a FROM clause with its LATERAL VIEWs, and the names in it; with their order, if that
-    is wanted and known."""
+    is wanted and known. A recursion that stands there alone is ended by its `first` rows."""
     clause = select.args.get("from_") or select.args.get("from")
     source: Source = (Single(()), Scope())
     if clause is not None:
         alone = not select.args.get("joins") and not select.args.get("laterals")
-        source = _relation(clause.this, env, keeps_order and alone)
+        ended = None if first is None else _ended_recursion(clause.this, first, env)
+        source = ended or _relation(clause.this, env, keeps_order and alone)
         for join in select.args.get("joins") or []:
             source = joined_with(source, join, env)
     for view in select.args.get("laterals") or []:
@@ -155,6 +158,20 @@ def _table(table: exp.Table, env: Environment, keeps_order: bool = False) -> Sou
     own = dict(zip(columns, scan.names, strict=True))
     order = tuple(replace(key, column=own[key.column]) for key in known.order)
     return scan, _scope_of(table, Built(scan, columns, order), parts)
+
+
+def _ended_recursion(source: exp.Expr, first: int, env: Environment) -> Source | None:
+    """The first rows of a recursive CTE, if that is all that stands in FROM."""
+    if not isinstance(source, exp.Table) or {k for k, v in source.args.items() if v} - {
+        "this",
+        "alias",
+    }:
+        return None
+    cte = env.ctes.get(spelled(source.name))
+    if cte is None or not cte.recursive:
+        return None
+    built = build_recursion(cte, env, lambda table, inner: _table(table, inner), first)
+    return built.node, _scope_of(source, built, (source.name,))
 
 
 def _named_query(cte: Cte, env: Environment) -> Built:

@@ -23,9 +23,15 @@ from spark_incr.plan.grouping_sets import GROUPING_ID, sets_of, with_grouping_id
 from spark_incr.plan.item_names import is_relation, with_derived_names
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
-from spark_incr.plan.ordering import inherited, inherits_order, limited, sort_items
+from spark_incr.plan.ordering import (
+    inherited,
+    inherits_order,
+    limited,
+    sort_items,
+    written_number,
+)
 from spark_incr.plan.relations import build_from, generated
-from spark_incr.plan.scope import Bound, Scope, spelled
+from spark_incr.plan.scope import Bound, Scope, Visible, spelled
 from spark_incr.plan.sessions import in_sessions
 from spark_incr.plan.stars import Items, expand_stars, with_arguments
 from spark_incr.plan.syntax import (
@@ -58,7 +64,10 @@ def build_select(select: exp.Select, env: Environment) -> Built:
     named = is_relation(select)
     select = _with_named_windows(select)
     inherits = inherits_order(select, env) and _keeps_order(select)
-    node, scope = build_from(select, env, inherits)
+    first = None
+    if inherits and not select.args.get("where") and not select.args.get("offset"):
+        first = written_number(select, "limit", env)
+    node, scope = build_from(select, env, inherits, first)
     order = inherited(scope.order) if inherits else []
     source, select = (node, scope), with_arguments(select, scope, node, env)
     if select.args.get("where"):
@@ -299,13 +308,34 @@ def _grouped(
         condition = reader.read(having.this, {spelled(n): e for n, e in reversed(items)}, True)
     result = reader.aggregate(scalar=group is None)
     if condition is not None:
-        result, condition = _fulfilled(result, condition, scope, env)
+        result, names = _naming_items(result, condition, selected[: len(items)], scope, env)
+        result, condition = _fulfilled(result, condition, names, env)
         result = Filter(result.schema, result, condition)
     for i, (name, expression) in enumerate(selected):
         result, fulfilled = _fulfilled(result, expression, scope, env)
         selected[i] = (name, fulfilled)
     projected = env.project(result, env.named(result, selected))
     return Built(projected, tuple(name for name, _ in selected))
+
+
+def _naming_items(
+    node: Node, condition: exp.Expr, items: Items, scope: Scope, env: Environment
+) -> tuple[Node, Scope]:
+    """The groups with the items of SELECT that subqueries of HAVING name, where FROM has no such
+    column, and the names with those."""
+    subqueries = [p.this for p in condition.find_all(Pending) if not isinstance(p.this, exp.Window)]
+    written = {spelled(c.parts[0].name) for q in subqueries for c in q.find_all(exp.Column)}
+    kept: Items = [(n, column(n)) for n in node.names]
+    added: Items = []
+    visible: list[Visible] = []
+    for name, value in items:
+        known = scope.find((), name) or any(spelled(v.name) == spelled(name) for v in visible)
+        if spelled(name) in written and not known and value.find(Pending) is None:
+            added.append((env.names.fresh(name), value))
+            visible.append(Visible((), name, added[-1][0]))
+    if not added:
+        return node, scope
+    return env.project(node, [*kept, *added]), Scope((*visible, *scope.columns))
 
 
 def _in_sets(sets: tuple[list[exp.Expr], list[tuple[exp.Expr, ...]]] | None) -> list[exp.Expr]:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from spark_incr.plan.environment import Environment
 from spark_incr.plan.expressions import scalar
 from spark_incr.plan.generators import is_generator
+from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Node, column
 from spark_incr.plan.scope import Bound, Scope, Visible, find_column, resolve_column, spelled
 from spark_incr.plan.syntax import is_subquery, refuse_clauses, transformed, unsupported
@@ -21,8 +22,7 @@ def with_arguments(select: exp.Select, scope: Scope, node: Node, env: Environmen
     """The SELECT with each `*` that stands among operands written out; count(*) counts rows."""
 
     def columns(star: exp.Expr, parent: exp.Expr) -> list[exp.Expr]:
-        here = scope if _visible(star, scope) else _around(star, env) or scope
-        shown = _columns(star, here, node)
+        shown = _starred(star, scope, node, env)
         if isinstance(parent, exp.Struct):
             return [exp.alias_(value, name, quoted=True) for name, value in shown] or [star]
         return [value for _, value in shown] or [star]
@@ -152,13 +152,23 @@ def _path(value: exp.Expr) -> tuple[str, list[str]]:
 
 
 def _fields(struct: exp.Expr, type_: T.DataType, paths: list[list[str]]) -> Items:
-    """The fields of a struct without those at the ends of some paths."""
+    """The fields of a struct without those at the ends of some paths.
+
+    Fields of one name cannot be told apart by it: those of such a struct are read by their places.
+    """
+    fields = type_.fields if isinstance(type_, T.StructType) else []
+    names = [field.name for field in fields]
+    if len({spelled(name) for name in names}) < len(names):
+        names = [str(place) for place in range(len(names))]
+        pairs = zip(names, fields, strict=True)
+        numbered = T.StructType([T.StructField(name, f.dataType) for name, f in pairs])
+        struct = exp.Paren(this=cast_to(struct, type_, numbered))
     result: Items = []
-    for field in type_.fields if isinstance(type_, T.StructType) else ():
+    for read_as, field in zip(names, fields, strict=True):
         inside = [path[1:] for path in paths if spelled(path[0]) == spelled(field.name)]
         if [] in inside:
             continue
-        name = exp.to_identifier(field.name, quoted=True)
+        name = exp.to_identifier(read_as, quoted=True)
         value: exp.Expr = exp.Dot(this=struct.copy(), expression=name)
         if inside:
             value = _without_fields(value, field.dataType, inside)

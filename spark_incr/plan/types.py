@@ -82,7 +82,8 @@ _ATOMIC: dict[type[T.DataType], pa.DataType] = {
     T.YearMonthIntervalType: pa.int32(),
     # Spark writes two intervals alike if and only if all their parts are equal, and reads them back.
     T.CalendarIntervalType: pa.string(),
-    T.NullType: pa.null(),
+    # Always NULL. Arrow has a type for that, but loses the length of its lists.
+    T.NullType: pa.bool_(),
     # As Spark's own Arrow has it: the mark on its metadata tells it from a struct.
     T.VariantType: pa.struct(
         [
@@ -122,10 +123,7 @@ def arrow_type(spark_type: T.DataType) -> pa.DataType | None:
         return None if element is None else pa.list_(pa.field("element", element))
     if isinstance(spark_type, T.MapType):
         key, value = _inside(spark_type.keyType), _inside(spark_type.valueType)
-        # Arrow has no keys that are NULL, which is all that those of `map()` could be; and Spark does
-        # not turn keys from texts into intervals.
-        lost = holds(spark_type.keyType, T.NullType, T.CalendarIntervalType)
-        return None if key is None or value is None or lost else pa.map_(key, value)
+        return None if key is None or value is None else pa.map_(key, value)
     if isinstance(spark_type, T.StructType):
         inner = [_inside(f.dataType) for f in spark_type.fields]
         if any(t is None for t in inner):
@@ -259,6 +257,11 @@ def is_collated(spark_type: T.DataType) -> bool:
     """Whether a value is, or holds, a string that is compared otherwise than byte by byte."""
     texts = (part for part in parts(spark_type) if isinstance(part, T.StringType))
     return any(not text.isUTF8BinaryCollation() for text in texts)
+
+
+def nullable(spark_type: T.DataType) -> T.DataType:
+    """The type with NULL allowed at any depth."""
+    return T.StructType([T.StructField("c", spark_type)]).toNullable().fields[0].dataType
 
 
 def as_string(spark_type: T.DataType) -> T.DataType:

@@ -21,6 +21,7 @@ from spark_incr.runtime.sums import (
     Vector,
     central_moment,
     float_total,
+    is_finite,
     wide_fits,
     wide_to_float,
     wide_to_python,
@@ -126,6 +127,9 @@ def _variance(sample: int, root: bool) -> Callable[[Answer, Sequence[State], boo
         valid = count > sample
         n = np.where(count > 0, count, 1).astype(np.float64)
         moment = np.maximum(central_moment(n, x, x, xx), 0.0)
+        # Squares that no double holds, of numbers that one does: one of them has no spread.
+        beyond = np.where(count == 1, 0.0, np.inf)
+        moment = np.where(np.isnan(moment) & is_finite(x), beyond, moment)
         result = moment / np.where(valid, n - sample, 1.0)
         return _double_column(np.sqrt(result) if root else result, valid)
 

@@ -53,8 +53,6 @@ def validity(array: pa.Array) -> Bools | None:
     """True where a value is present, or None where all are."""
     if array.null_count == 0:
         return None
-    if pa.types.is_null(array.type):
-        return np.zeros(len(array), dtype=np.bool_)
     return _bits(array, 0)
 
 

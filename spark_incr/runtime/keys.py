@@ -103,8 +103,6 @@ def _hash_list(array: pa.Array) -> Hashes:
 
 def _hash_array(array: pa.Array) -> Hashes:
     kind = array.type
-    if pa.types.is_null(kind):
-        return np.full(len(array), _NULL, dtype=np.uint64)
     if pa.types.is_floating(kind):
         data = values(array)
         bits = data.view(np.uint32 if data.itemsize == 4 else np.uint64).astype(np.uint64)
@@ -170,7 +168,7 @@ def _equal_values(left: pa.Array, right: pa.Array) -> Bools:
     """Row by row, whether two values are the same where both are present."""
     kind = left.type
     same: Bools
-    if pa.types.is_null(kind) or not len(left):
+    if not len(left):
         same = np.ones(len(left), dtype=np.bool_)
     elif pa.types.is_floating(kind):
         a, b = values(left), values(right)

@@ -47,8 +47,6 @@ def dense_ranks(array: pa.Array) -> Ints:
     """A number per value: equal for equal values, larger for larger ones, -1 for NULL."""
     kind = array.type
     valid = validity(array)
-    if pa.types.is_null(kind):
-        return np.full(len(array), NULL_RANK, dtype=np.int64)
     if is_fixed(kind) and not pa.types.is_decimal(kind):
         _, ranks = np.unique(
             values(array) + 0 if pa.types.is_floating(kind) else values(array), return_inverse=True

@@ -214,6 +214,11 @@ def float_total(state: Sequence[Vector]) -> Floats:
         return np.where(nan | (plus & minus), np.nan, total)
 
 
+def is_finite(state: Sequence[Vector]) -> Bools:
+    """Whether all that a float sum was made of is finite, if not the sum."""
+    return np.asarray((state[5] == 0) & (state[6] == 0) & (state[7] == 0))
+
+
 def wide_fits(state: Sequence[Vector]) -> Bools:
     """Whether the first 64 bits of a wide sum are all of it."""
     sign = state[0] >> 63

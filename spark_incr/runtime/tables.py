@@ -22,6 +22,7 @@ from spark_incr.plan.types import (
     arrow_schema,
     is_collated,
     is_comparable,
+    parts,
     type_text,
 )
 from spark_incr.runtime.arrangement import Arrangement
@@ -44,7 +45,7 @@ from spark_incr.runtime.changes import (
 )
 from spark_incr.runtime.columns import arrays, from_values, single, taken, validity, values
 from spark_incr.runtime.contents import Output
-from spark_incr.runtime.keys import group_rows
+from spark_incr.runtime.keys import group_rows, list_offsets
 
 _SHOWN = 5
 _KEY_OF = "__incr_key_{}"
@@ -269,16 +270,36 @@ class Table:
 
 
 def _fitting(spark_type: T.DataType) -> Callable[[pa.Array], pa.Array] | None:
-    """CHAR has spaces up to its length, TIME as many digits of a second as it says."""
+    """CHAR has spaces up to its length, TIME at any depth as many digits of a second as it says."""
     if isinstance(spark_type, T.CharType):
         length = spark_type.length
         return lambda column: pc.utf8_rpad(column, length)
-    if isinstance(spark_type, T.TimeType) and spark_type.precision < _NANOSECOND_DIGITS:
-        unit = 10 ** (_NANOSECOND_DIGITS - spark_type.precision)
-        return lambda column: from_values(
-            values(column) // unit * unit, validity(column), column.type
-        )
+    times = [part for part in parts(spark_type) if isinstance(part, T.TimeType)]
+    if any(time.precision < _NANOSECOND_DIGITS for time in times):
+        return lambda column: _cut(column, spark_type)
     return None
+
+
+def _cut(array: pa.Array, spark_type: T.DataType) -> pa.Array:
+    """Values without the digits of a second that their type does not have."""
+    kind = array.type
+    if isinstance(spark_type, T.TimeType):
+        unit = 10 ** (_NANOSECOND_DIGITS - spark_type.precision)
+        return from_values(values(array) // unit * unit, validity(array), kind)
+    absent = pc.is_null(array) if array.null_count else None
+    if isinstance(spark_type, T.StructType):
+        pairs = enumerate(spark_type.fields)
+        fields = [_cut(array.field(place), f.dataType) for place, f in pairs]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=absent)
+    if isinstance(spark_type, T.ArrayType | T.MapType):
+        offsets = pa.array(list_offsets(array), pa.int32())
+        if isinstance(spark_type, T.ArrayType):
+            elements = _cut(array.values, spark_type.elementType)
+            return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=absent)
+        keys = _cut(array.keys, spark_type.keyType)
+        items = _cut(array.items, spark_type.valueType)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=absent)
+    return array
 
 
 def _shown(rows: pa.Table) -> str:

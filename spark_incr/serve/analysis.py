@@ -50,10 +50,17 @@ from spark_incr.serve.settings import (
     under,
 )
 from spark_incr.serve.spark_names import keywords_as_names, name_places
-from spark_incr.serve.spark_plans import casts_to_today, expressions, items, names_in, unstable_in
+from spark_incr.serve.spark_plans import (
+    casts_to_today,
+    expressions,
+    items,
+    names_in,
+    unstable_in,
+    with_comparable_rows,
+)
 from spark_incr.serve.written_relations import relations_in
-from spark_incr.sql.dialect import bracketed, parse_query, print_sql, quoted
-from spark_incr.sql.written_names import NAMES, Place, known_names
+from spark_incr.sql.dialect import bracketed, identifiers_in, parse_query, print_sql, quoted
+from spark_incr.sql.written_names import NAMES, Name, known_names
 
 _ONE_PARTITION = 100_000
 # Texts that Spark takes for the current day where it casts them to a time, asked or unasked.
@@ -62,6 +69,7 @@ _MOMENT = re.compile(
     rf"cast\(\s*((?:{_DAY.pattern})(?: \S+)?)\s* as (?:date|timestamp)", re.IGNORECASE
 )
 _RECOMPUTED = "RECOMPUTED BECAUSE"
+_PROGRAM = re.compile(r"\bUSING\s*['\"]", re.IGNORECASE)
 _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
 
 
@@ -253,13 +261,25 @@ class SparkAnalysis:
                 hint = f"SET {key} = {value}, its default."
                 raise error("INCR_UNSUPPORTED", what=f"a query under {key}", hint=hint)
 
+    def check_programs(self, text: str) -> None:
+        """Refuse a query that pipes rows through a program, which may do anything."""
+        if not _PROGRAM.search(text):
+            return
+        frame: Any = self.spark.sql(text)
+        if "ScriptTransformation" in frame._jdf.queryExecution().analyzed().toString():
+            hint = (
+                "Write the program as a function of Python, register it by spark.udtf.register, "
+                "declared deterministic, and call it by LATERAL."
+            )
+            raise error("INCR_UNSUPPORTED", what="a program (TRANSFORM ... USING)", hint=hint)
+
     def functions_in(self, text: str) -> set[str]:
         """What Spark's plan of a query is made of, by name."""
         frame: Any = self.spark.sql(text)
         plan = frame._jdf.queryExecution().analyzed()
         return {expression.prettyName() for expression in expressions(plan)}
 
-    def names(self, text: str) -> tuple[Place, ...]:
+    def names(self, text: str) -> tuple[Name, ...]:
         return known_names(text, self.memory)
 
     def same_reading(self, text: str, tree: exp.Expr) -> bool:
@@ -272,9 +292,26 @@ class SparkAnalysis:
         written = print_sql(bracketed(tree), identify=True)
         return self.same_query(text, written) and not keywords_as_names(self.spark, written)
 
+    def learn_identifiers(self, text: str) -> None:
+        """Let Spark say which names a query says by expressions."""
+        said = [(*place, self._said(text[slice(*place)])) for place in identifiers_in(text)]
+        if said:
+            self.memory[NAMES + text] = json.dumps(said)
+
+    def _said(self, call: str) -> str:
+        """What IDENTIFIER(...) says, if that is the same each time; else nothing."""
+        frame: Any = self.spark.sql(f"SELECT {call[call.index('(') :]}")
+        plan = frame._jdf.queryExecution().analyzed()
+        kinds = {str(e.getClass().getSimpleName()) for e in expressions(plan)}
+        if "VariableReference" in kinds or any(unstable_in(plan)):
+            return ""
+        (row,) = frame.collect()
+        return str(row[0])
+
     def learn_names(self, text: str) -> None:
         """Let Spark say where a query writes names: it has more of them than sqlglot finds."""
-        self.memory[NAMES + text] = json.dumps(name_places(self.spark, text))
+        said = [name for name in self.names(text) if name[2]]
+        self.memory[NAMES + text] = json.dumps([*name_places(self.spark, text), *said])
 
     # Queries that are computed anew
 
@@ -358,7 +395,7 @@ class SparkAnalysis:
             (optimizer, "CollapseProject$"),
         ):
             plan = getattr(getattr(package, rule), "MODULE$").apply(plan)
-        return plan
+        return with_comparable_rows(plan, jvm)
 
     def _inline_ctes(self) -> Any:
         """Spark's rule that puts CTEs in place, always; its other flags vary with the release."""

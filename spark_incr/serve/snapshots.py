@@ -112,7 +112,8 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 def _fits_parquet(spark_type: T.DataType) -> bool:
-    """Whether the type can be kept in Parquet: no empty struct, no names that differ by case."""
+    """Whether the type can be kept in Parquet: no empty struct, no names that differ by case, neither
+    VOID nor intervals of all units."""
     if isinstance(spark_type, T.ArrayType):
         return _fits_parquet(spark_type.elementType)
     if isinstance(spark_type, T.MapType):
@@ -121,4 +122,4 @@ def _fits_parquet(spark_type: T.DataType) -> bool:
         distinct = {folded(name) for name in spark_type.names}
         fits = 0 < len(distinct) == len(spark_type)
         return fits and all(_fits_parquet(f.dataType) for f in spark_type)
-    return True
+    return not isinstance(spark_type, T.NullType | T.CalendarIntervalType)

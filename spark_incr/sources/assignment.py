@@ -17,6 +17,7 @@ from spark_incr.plan.types import (
     FLOATS,
     INTEGERS,
     Field,
+    UnreadType,
     holds,
     is_comparable,
     is_told_by_text,
@@ -181,6 +182,8 @@ def _storable(source: T.DataType, to: T.DataType) -> bool:
     if isinstance(source, T.TimeType) or isinstance(to, T.TimeType):
         kinds = (type(source), type(to))
         return T.DateType not in kinds and all(k in (*_DATETIMES, T.TimeType) for k in kinds)
+    if isinstance(source, UnreadType):  # a time of more digits
+        return isinstance(to, T.DateType) and source.name.startswith("timestamp")
     return isinstance(source, _DATETIMES) and isinstance(to, _DATETIMES)
 
 

@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import error
+from spark_incr.frames import schema_of
 from spark_incr.sources.assigned_values import Rows, assigned_values
 from spark_incr.sources.assignment import assigned, mismatch, unchanged
 from spark_incr.sources.dml_reader import PARAMETER
@@ -84,16 +85,17 @@ def _check_syntax(spark: SparkSession, text: str) -> None:
 
 def _insert(queries: Queries, statement: Insert, target: Target) -> RowChange:
     text, data = _data(queries, statement, target)
-    places = _places(statement, target, data.columns)
+    schema = schema_of(data)
+    places = _places(statement, target, schema.names)
     values = []
     for i, (field, place) in enumerate(zip(target.schema, places, strict=True)):
         stored = target.default(i)
         if place is not None:
-            source = data.schema.fields[place].dataType
+            source = schema.fields[place].dataType
             value = f"__incr_{place}"
             stored = assigned(value, source, field, target.name, by_name=statement.by_name)
         values.append(f"{stored} AS __incr_n{i}")
-    given = [f"__incr_{j}" for j in range(len(data.columns))]
+    given = [f"__incr_{j}" for j in range(len(schema))]
     if statement.replaced is None:
         held = "TRUE AS __incr_held"
         frame = data.toDF(*given).selectExpr("FALSE AS __incr_old", held, *values)

@@ -22,6 +22,7 @@ import pyspark.sql.types as T
 from pyspark.sql import DataFrame
 
 from spark_incr.errors import error
+from spark_incr.frames import schema_of
 from spark_incr.sources.assigned_values import Rows, assigned_values
 from spark_incr.sources.assignment import assigned, unchanged
 from spark_incr.sources.dml_statement import Action, Clause, Match, Merge
@@ -75,7 +76,7 @@ def _sides(queries: Queries, statement: Merge, target: Target) -> _Sides:
     rows = relation(target, statement.table)
     target_name = quote(statement.alias or statement.table.parts[-1])
     source_name = quote(statement.source_alias or "__incr_s")
-    names = queries.analyse(f"SELECT * FROM {statement.source}").columns
+    names = schema_of(queries.analyse(f"SELECT * FROM {statement.source}")).names
     lower = [name.lower() for name in names]
     return _Sides(
         f"(SELECT {columns}, monotonically_increasing_id() AS __incr_row FROM {rows}) AS {target_name}",

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import IncrementalError, error
-from spark_incr.frames import computed
+from spark_incr.frames import computed, schema_of
 from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.sources.assignment import OVERFLOW
 from spark_incr.sources.defaults import default_sql
@@ -98,7 +98,7 @@ def value_types(frame: DataFrame) -> list[T.DataType]:
 
     Inside a struct a value must be one value: Spark refuses generators there.
     """
-    values = frame.schema["__incr_v"].dataType
+    values = schema_of(frame)["__incr_v"].dataType
     assert isinstance(values, T.StructType)
     return [field.dataType for field in values.fields]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
@@ -14,9 +13,10 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_incr.errors import Position, error
+from spark_incr.sql.identifiers import said_by_expressions, with_identifiers
 from spark_incr.sql.pipes import Piped, step_sql
 from spark_incr.sql.query_parser import QueryParser
-from spark_incr.sql.written_names import Place, hide_names, show_names
+from spark_incr.sql.written_names import Name, Place, hide_names, show_names
 
 DIALECT = "spark"
 
@@ -130,6 +130,9 @@ class SparkText(Spark):
         # `v:path` is a part of a VARIANT.
         COLON_IS_VARIANT_EXTRACT = True
         COLON_CHAIN_IS_SINGLE_EXTRACT = False
+
+        # What stands behind the name of a field in a type.
+        _BEHIND_NAMES = SparkParser.TYPE_TOKENS | {TokenType.COLON, TokenType.VAR}
 
         def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
             """`window` is a word of its own only where it names a window; else it is a name.
@@ -254,12 +257,16 @@ class SparkText(Spark):
             """What is aggregated may be an expression over aggregates."""
             return self._parse_alias(self._parse_disjunction())
 
-        def _parse_interval(  # type: ignore[override]  # parentheses are an expression, too
+        def _parse_interval(
             self, require_interval: bool = True, parse_function_unit: bool = True
-        ) -> exp.Expr | None:
-            """An interval of several units is one operand."""
+        ) -> exp.Add | exp.Interval | None:
+            """An interval of several units is one literal, which may bound a frame, and no sum."""
             result = super()._parse_interval(require_interval, parse_function_unit)
-            return exp.Paren(this=result) if isinstance(result, exp.Add) else result
+            if not isinstance(result, exp.Add):
+                return result
+            units = result.find_all(exp.Interval, bfs=False)
+            text = " ".join(f"{unit.name} {unit.text('unit')}".strip() for unit in units)
+            return self.expression(exp.Interval(this=exp.Literal.string(text)))
 
         def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
             """`IN ((SELECT ...))` is a list of one value: NULL, or an error, unless it is one row."""
@@ -295,7 +302,13 @@ class SparkText(Spark):
             allow_identifiers: bool = True,
             with_collation: bool = False,
         ) -> exp.Expr | None:
-            """A collation is part of a type, and so is the time zone that a timestamp is without."""
+            """A collation is part of a type, and so is the time zone that a timestamp is without.
+
+            VOID is a type where nothing but a type can stand, unless it is the name of a field.
+            """
+            names = self._next is not None and self._next.token_type in self._BEHIND_NAMES
+            if not check_func and not names and self._match_text_seq("VOID"):
+                return self.expression(exp.DataType(this=exp.DType.NULL))
             result = super()._parse_types(check_func, schema, allow_identifiers)
             if not isinstance(result, exp.DataType):
                 return result
@@ -305,6 +318,18 @@ class SparkText(Spark):
             elif result.is_type(exp.DType.TEXT) and self._match(TokenType.COLLATE):
                 result.set("collate", self._parse_id_var())
             return result
+
+        def _parse_struct_types(self, type_required: bool = False) -> exp.Expr | None:
+            """A field of a type, which may be VOID."""
+            first = self._index
+            name = self._parse_id_var()
+            self._match(TokenType.COLON)
+            if name is not None and self._match_text_seq("VOID"):
+                return self.expression(
+                    exp.ColumnDef(this=name, kind=exp.DataType(this=exp.DType.NULL))
+                )
+            self._retreat(first)
+            return super()._parse_struct_types(type_required)
 
         def _parse_type(
             self, parse_interval: bool = True, fallback_to_identifier: bool = False
@@ -320,7 +345,10 @@ class SparkText(Spark):
         EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
         # TIME is a type of its own, and times may say how many digits they have.
         SUPPORTS_TEMPORAL_PRECISION = True
-        TYPE_MAPPING = SparkGenerator.TYPE_MAPPING | {exp.DType.TIME: "TIME"}
+        TYPE_MAPPING = SparkGenerator.TYPE_MAPPING | {
+            exp.DType.TIME: "TIME",
+            exp.DType.NULL: "VOID",
+        }
         # sqlglot would write QUALIFY and some joins in other ways.
         TRANSFORMS = {
             kind: transform
@@ -425,7 +453,7 @@ def _with_hexadecimals(tokens: list[Token]) -> list[Token]:
     return result
 
 
-def parse_query(text: str, names: Iterable[Place] = ()) -> exp.Query:
+def parse_query(text: str, names: Iterable[Name] = ()) -> exp.Query:
     """The syntax tree of one query, in which these places are names whatever they say."""
     try:
         tree = _parsed(text, names)
@@ -445,37 +473,29 @@ def parse_query(text: str, names: Iterable[Place] = ()) -> exp.Query:
         raise error("INCR_SYNTAX", what="this syntax is not known") from failure
     if not isinstance(tree, exp.Query):
         raise error("INCR_SYNTAX", what="a view is made of one query")
-    _write_identifiers(tree)
     return tree
 
 
-def _parsed(text: str, names: Iterable[Place]) -> exp.Expr:
+def identifiers_in(text: str) -> list[Place]:
+    """Where a query has IDENTIFIER(...) that only Spark knows the name of."""
+    if "IDENTIFIER" not in text.upper():
+        return []
+    try:
+        return said_by_expressions(SparkText().tokenize(text))
+    except TokenError:
+        return []
+
+
+def _parsed(text: str, names: Iterable[Name]) -> exp.Expr:
     dialect = SparkText()
     tokens = dialect.tokenize(text)
     hide_names(tokens, names)
+    tokens = with_identifiers(tokens, names, dialect.tokenize)
     trees = [tree for tree in dialect.parser().parse(tokens, text) if tree is not None]
     if len(trees) != 1:
         raise error("INCR_SYNTAX", what="a view is made of one query")
     show_names(trees[0])
     return trees[0]
-
-
-def _write_identifiers(tree: exp.Expr) -> None:
-    """Put the names that IDENTIFIER() says in its place: of relations, or of columns."""
-    for call in list(tree.find_all(exp.Anonymous)):
-        if call.name.upper() != "IDENTIFIER":
-            continue
-        if [operand.is_string for operand in call.expressions] != [True]:
-            hint = "Write the name."
-            what = "IDENTIFIER() of an expression"
-            raise error("INCR_UNSUPPORTED", what=what, hint=hint, position=position_of(call))
-        written = call.expressions[0].name
-        if isinstance(call.parent, exp.Table):
-            named = sqlglot.parse_one(written, read=SparkText, into=exp.Table)
-            for part in ("this", "db", "catalog"):
-                call.parent.set(part, named.args.get(part))
-        else:
-            call.replace(sqlglot.parse_one(written, read=SparkText))
 
 
 def print_sql(tree: exp.Expr, pretty: bool = False, identify: bool = False) -> str:

@@ -17,6 +17,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 Place = tuple[int, int]
 """From one character to before another."""
 
+Name = tuple[int, int, str]
+"""A place that is a name, and which one: that of IDENTIFIER(...); empty if it stands there itself."""
+
 NAMES = "NAMES IN "
 """What a view remembers of a text under these words: the places of its names, as JSON."""
 
@@ -25,14 +28,15 @@ _PREFIX = "__incr_name_"
 _BEFORE_ALL = (TokenType.GROUP_BY, TokenType.ORDER_BY)
 
 
-def known_names(text: str, memory: Mapping[str, str]) -> tuple[Place, ...]:
+def known_names(text: str, memory: Mapping[str, str]) -> tuple[Name, ...]:
     """The places that are remembered to be names; none of a text that is read well without."""
-    return tuple((start, stop) for start, stop in json.loads(memory.get(NAMES + text, "[]")))
+    remembered = json.loads(memory.get(NAMES + text, "[]"))
+    return tuple((start, stop, "".join(said)) for start, stop, *said in remembered)
 
 
-def hide_names(tokens: Sequence[Token], names: Iterable[Place]) -> None:
+def hide_names(tokens: Sequence[Token], names: Iterable[Name]) -> None:
     """Let the tokens at these places, as far as they are single words, be plain names."""
-    places = set(names)
+    places = {(start, stop) for start, stop, said in names if not said}
     for before, token in pairwise([None, *tokens]):
         assert token is not None
         if token.token_type == TokenType.IDENTIFIER:
