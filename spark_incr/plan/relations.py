@@ -66,13 +66,13 @@ def _relation(source: exp.Expr, env: Environment, keeps_order: bool = False) -> 
     if isinstance(source, Rows):
         node, scope = source.args["this"]
     elif isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
-        node, scope = _called(source, env)
+        node, scope = _called(_alone(source), env)
+    elif isinstance(source, exp.Values) or isinstance(source.this, exp.Values):
+        built = build_constant(_alone(source), env)
+        node, scope = built.node, _scope_of(source, built, ())
     elif isinstance(source, exp.Lateral):
         # There is nothing before it that it could read: the rows of it alone.
         return _lateral_join((Single(()), Scope()), exp.Join(this=source), JoinKind.INNER, env)
-    elif isinstance(source, exp.Values):
-        built = build_constant(source, env)
-        node, scope = built.node, _scope_of(source, built, ())
     elif isinstance(source, exp.Table):
         refuse_clauses(source, {"this", "db", "catalog", "alias", "joins", "pivots"})
         node, scope = _table(source, env, keeps_order)
@@ -96,7 +96,15 @@ def _relation(source: exp.Expr, env: Environment, keeps_order: bool = False) -> 
     return node, scope
 
 
-def _called(source: exp.Table, env: Environment) -> Source:
+def _alone(source: exp.Expr) -> exp.Expr:
+    """A relation without what is joined to it and pivoted of it: in parentheses those are its parts."""
+    alone = source.copy()
+    for clause in ("joins", "pivots"):
+        alone.set(clause, None)
+    return alone
+
+
+def _called(source: exp.Expr, env: Environment) -> Source:
     """The rows of a table function."""
     nothing: Source = (Single(()), Scope())
     function = sql_function(source.this, env)
