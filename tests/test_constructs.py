@@ -53,13 +53,25 @@ BATCHES: list[Batch] = [
 ]  # fmt: skip
 
 GROUPS: dict[str, list[str]] = {
+    "columns of USING are the first of their relation": [
+        "SELECT t.* FROM t JOIN u USING (k)",
+        "SELECT t.*, q.* EXCEPT (k, id) FROM t RIGHT JOIN (SELECT b, id, k FROM u JOIN range(4) ON b = id) q USING (k, id)",
+        "SELECT q.* FROM t FULL JOIN (SELECT b AS id, k, b + 1 AS c FROM u) q USING (k)",
+        "SELECT q.* FROM t LEFT JOIN (SELECT b AS id, k, b + 1 AS c FROM u) q USING (k, id)",
+        "SELECT q.* FROM t NATURAL FULL JOIN (SELECT b AS c, k, b AS id FROM u) q",
+        "SELECT t.* FROM t FULL JOIN (SELECT b, k FROM u) q USING (k) LEFT JOIN (SELECT b AS c, k FROM u) r USING (k)",
+        "SELECT q.* FROM (SELECT b AS c, k FROM u) r CROSS JOIN (t RIGHT JOIN (SELECT b, k FROM u) q USING (k))",
+        "SELECT t.* FROM t LEFT SEMI JOIN u USING (k)",
+        "SELECT t.* EXCEPT (k) FROM t RIGHT JOIN u USING (k)",
+        "SELECT struct(t.*) AS z FROM t FULL JOIN u USING (k)",
+    ],
     "joins in parentheses that begin with constant rows": [
         "SELECT r.id, t.id AS t FROM (range(3) AS r JOIN t ON r.id = t.id)",
         "SELECT r.id, q.x FROM t JOIN (range(4) AS r JOIN (SELECT id AS x FROM t) q ON r.id = q.x) ON t.id = r.id",
         "SELECT v.n, t.s FROM ((VALUES (1, 'x'), (4, 'y')) AS v(n, m) LEFT JOIN t ON v.n = t.id)",
         "SELECT e, b FROM (explode(array(1, 2)) AS g(e) LEFT JOIN u ON b = e)",
         "SELECT a FROM ((VALUES (1), (2)) AS v(a))",
-        "SELECT * FROM t JOIN ((VALUES (10, 2), (20, 3)) AS v(a, c) CROSS JOIN range(2)) ON k = a",
+        "SELECT * FROM t JOIN ((VALUES (10, 2), (20, 3)) AS v(a, c) CROSS JOIN range(2) AS g(i)) ON k = a",
         "SELECT * FROM VALUES (1, 2), (1, 3) AS v(a, c) PIVOT (sum(c) FOR a IN (1, 2))",
     ],
     "functions over rows of which no column is read": [

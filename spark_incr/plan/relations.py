@@ -306,35 +306,41 @@ def generated(source: Source, view: exp.Expr, outer: bool, env: Environment) -> 
 def _join_using(
     left: Source, right: Source, using: list[str], kind: JoinKind, env: Environment
 ) -> Source:
-    """Columns of USING appear once, first, and hold the value of the side that is there."""
+    """Columns of USING appear once, first, and hold the value of the side that is there; the others of
+    their name can be reached by their relation, of whose columns they are the first."""
     pairs = []
     for name in using:
         (left_column,) = left[1].find((), name)
         (right_column,) = right[1].find((), name)
-        pairs.append((name, left_column.column, right_column.column))
-    lengths = [(left[1].length(here), right[1].length(there)) for _, here, there in pairs]
+        pairs.append((left_column, right_column))
     equalities = [
-        padded_pair(column(here), own, column(there), other)
-        for (_, here, there), (own, other) in zip(pairs, lengths, strict=True)
+        padded_pair(column(here.column), here.length, column(there.column), there.length)
+        for here, there in pairs
     ]
     node = _joined(left[0], right[0], equalities, kind, env)
+    ours, theirs = [here for here, _ in pairs], [there for _, there in pairs]
     if kind.left_only:
-        places = {here: place for place, (_, here, _) in enumerate(pairs)}
-        columns = sorted(left[1].columns, key=lambda c: places.get(c.column, len(places)))
-        return node, Scope(tuple(columns))
-    merged: list[Visible] = []
-    hidden: set[str] = set()
-    for name, here, there in pairs:
-        hidden |= {here, there}
-        source = there if kind is JoinKind.RIGHT else here
-        if kind is JoinKind.FULL:
-            either = exp.Coalesce(this=column(here), expressions=[column(there)])
-            source = env.names.fresh(name)
-            kept: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
-            node = env.project(node, [*kept, (source, either)])
-        merged.append(Visible((), name, source, char_length(node.type_of(source))))
-    rest = (left[1] + right[1]).hide(hidden)
-    return node, Scope(tuple(merged) + rest.columns)
+        return node, Scope(left[1].columns).led_by(ours)
+    both = left[1] + right[1]
+    if kind is JoinKind.FULL:
+        node, merged = _either(node, pairs, env)
+        return node, both.hiding([*ours, *theirs]).led_by(merged)
+    shown, hidden = (theirs, ours) if kind is JoinKind.RIGHT else (ours, theirs)
+    return node, both.hiding(hidden).led_by(shown)
+
+
+def _either(
+    node: Node, pairs: Sequence[tuple[Visible, Visible]], env: Environment
+) -> tuple[Node, list[Visible]]:
+    """The rows with the value of the side that is there, for each pair of columns."""
+    merged = []
+    for here, there in pairs:
+        either = exp.Coalesce(this=column(here.column), expressions=[column(there.column)])
+        source = env.names.fresh(here.name)
+        kept: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
+        node = env.project(node, [*kept, (source, either)])
+        merged.append(Visible((), here.name, source, char_length(node.type_of(source))))
+    return node, merged
 
 
 def _scope_of(source: exp.Expr, built: Built, parts: tuple[str, ...]) -> Scope:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.grammar.drawing import Column, Draw, Scope, comparable, pairs
-from tests.grammar.words import HALF_JOINS, KINDS, LITERALS, OUTER_JOINS
+from tests.grammar.words import HALF_JOINS, KINDS, LITERALS, ONE_TYPE, OUTER_JOINS
 
 Relation = tuple[str, list[Column]]
 
@@ -88,7 +88,7 @@ def using(draw: Draw, left: Relation, depth: int) -> Relation:
     if not shared or any(here[n] > 1 or there[n] > 1 for n in common):
         return f"{text} CROSS JOIN {other}", [*scope, *columns]
     kind = draw.choose([*OUTER_JOINS, *HALF_JOINS])
-    if draw.chance(3) and set(common) == set(shared):
+    if draw.chance(3) and set(common) == set(shared) and kind in OUTER_JOINS:
         text += f" NATURAL {kind} JOIN {other}"
     else:
         shared = draw.random.sample(shared, draw.choose([1, len(shared)]))
@@ -122,13 +122,14 @@ def lateral(draw: Draw, left: Relation, depth: int) -> Relation:
     """A subquery that reads the row beside it."""
     text, scope = left
     inner, columns = relation(draw, depth - 1)
-    both = pairs(scope, columns)
+    own = comparable(columns)
+    form = draw.choose(["aggregate", "rows", "first", "group"] if own else ["rows"])
+    # Columns of one kind may have two types, and a LIMIT wants keys of one.
+    both = [p for p in pairs(scope, columns) if form != "first" or p[0].kind in ONE_TYPE]
     where = ""
     if both:
         mine, theirs = draw.choose(both)
         where = f" WHERE {theirs.text} {draw.choose(['=', '=', '<=>', '<'])} {mine.text}"
-    own = comparable(columns)
-    form = draw.choose(["aggregate", "rows", "first", "group"] if own else ["rows"])
     if form == "aggregate":
         found = draw.select(
             [draw.aggregate(own) for _ in range(draw.choose([1, 2]))], inner + where

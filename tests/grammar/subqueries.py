@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.grammar.drawing import Column, Draw, Scope, comparable, pairs
 from tests.grammar.relations import joined
+from tests.grammar.words import ONE_TYPE
 
 _COMPARISONS = ["=", "=", "=", "<=>", "<", ">="]
 
@@ -14,13 +15,15 @@ def scalar(draw: Draw, scope: Scope, kind: str) -> str:
     own = [c for c in columns if c.kind == kind]
     if not own:
         return draw.expression(scope, kind, 0)
-    where = correlated(draw, scope, columns)
     value = draw.choose(own).text
-    if kind == "int" and draw.chance(3):
-        return f"(SELECT {draw.choose(['count(*)', f'count({value})'])} FROM {text}{where})"
     if draw.chance(4):
+        # Columns of one kind may have two types, and a LIMIT wants keys of one.
+        where = correlated(draw, [c for c in scope if c.kind in ONE_TYPE], columns)
         order = draw.ordered([Column(value, kind)])
         return f"(SELECT {value} FROM {text}{where} ORDER BY {order} LIMIT 1)"
+    where = correlated(draw, scope, columns)
+    if kind == "int" and draw.chance(3):
+        return f"(SELECT {draw.choose(['count(*)', f'count({value})'])} FROM {text}{where})"
     return f"(SELECT {draw.choose(['max', 'min'])}({value}) FROM {text}{where})"
 
 

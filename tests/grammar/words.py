@@ -38,6 +38,9 @@ KINDS: dict[type[T.DataType], str] = {
     T.DayTimeIntervalType: "span",
 }
 COMPARABLE = "int float real dec str bin bool date ts ntz span arr struct".split()
+# Kinds whose columns all have one type.
+ONE_TYPE = "str bin bool date ts ntz".split()
+
 # Joins with a condition; the first also where the condition is USING.
 OUTER_JOINS = ["INNER"] * 4 + ["LEFT", "RIGHT", "FULL"]
 HALF_JOINS = ["LEFT SEMI", "LEFT ANTI"]
@@ -69,7 +72,7 @@ FRAMED: list[tuple[str, str]] = [
     ("count(*)", "int"),
     ("count({k})", "int"),
     ("sum({int})", "int"),
-    ("sum(6 DIV {0:int}) FILTER (WHERE {0:int} <> 0)", "int"),
+    ("sum({int}) FILTER (WHERE {bool})", "int"),
     ("sum({dec})", "dec"),
     ("sum({float})", "approx"),
     ("avg({int})", "approx"),
