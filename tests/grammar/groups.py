@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.grammar.drawing import Column, Draw, Scope, Select, comparable
 from tests.grammar.windows import call
+from tests.grammar.words import ALONE
 
 _TIME = ["window({}, '1 hour').start", "window({}, '2 hours', '1 hour').end"]
 
@@ -25,6 +26,8 @@ def grouped(draw: Draw, rest: str, scope: Scope, scalar: bool = False) -> Select
     calls = [
         draw.aggregate(scope) for _ in range(draw.choose([0, 1, 1, 2, 3] if keys else [1, 2, 3]))
     ]
+    if draw.chance(12):
+        calls = [draw.called(draw.choose(ALONE), scope)]
     shown = [k for k in keys if not draw.chance(5)]
     names = {k.text: draw.name("a") for k in shown}
     grouping = _grouping(draw, keys, shown, names)

@@ -376,7 +376,7 @@ AGGREGATES: list[tuple[str, str]] = [
     ("avg(DISTINCT {int})", "approx"),
     ("avg(DISTINCT {dec})", "dec"),
     ("var_pop({int})", "approx"),
-    ("var_samp({float})", "approx"),
+    ("variance({float})", "approx"),
     ("variance({dec})", "approx"),
     ("stddev({int})", "approx"),
     ("stddev_pop({float})", "approx"),
@@ -394,7 +394,6 @@ AGGREGATES: list[tuple[str, str]] = [
     ("collect_list({k})", "bag"),
     ("collect_set({k})", "bag"),
     ("collect_list(DISTINCT {k})", "bag"),
-    ("array_agg({k})", "bag"),
     ("percentile({int}, 0.5)", "approx"),
     ("percentile({float}, 0.3)", "approx"),
     ("percentile({int}, array(0.25, 1.0))", "shown"),
@@ -415,10 +414,13 @@ AGGREGATES: list[tuple[str, str]] = [
     ("percentile_disc(0.5) WITHIN GROUP (ORDER BY {int} DESC)", "approx"),
     ("approx_count_distinct({int})", "int"),
     ("approx_percentile({int}, 0.5)", "int"),
+    ("sum(CASE WHEN {bool} THEN {int} ELSE 0 END)", "int"),
+]
+# Aggregates that stand alone: Spark cannot run some of them beside DISTINCT or under FILTER.
+ALONE: list[tuple[str, str]] = [
     ("listagg({0:str}, ',') WITHIN GROUP (ORDER BY {0:str})", "str"),
     ("listagg(DISTINCT {0:str}) WITHIN GROUP (ORDER BY {0:str} DESC)", "str"),
     ("string_agg({0:str}, '+') WITHIN GROUP (ORDER BY {0:str})", "str"),
-    ("sum(CASE WHEN {bool} THEN {int} ELSE 0 END)", "int"),
 ]
 # Expressions over aggregates, which take no FILTER.
 OVER_AGGREGATES: list[tuple[str, str]] = [
