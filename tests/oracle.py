@@ -104,7 +104,9 @@ def check(
     `unordered` hold lists whose order is free. The views are created after `created_after` batches,
     from the rows that are there. With `reopen` the engine is closed and opened after each batch;
     with a `reference` of n the SQL texts of the plan are run beside it, after every n batches for the
-    sum of these and after the last, and have to give the same. A batch for which Spark's query fails has to fail here too, and to leave everything as it was.
+    sum of these and after the last, and have to give the same. A batch for which Spark's query fails
+    has to fail here too, and to leave everything as it was. Where Spark fails for the rows that are
+    there when a view is created, `SparkFailsError` is raised.
     """
     model = {
         name: Model.of(spark, name, columns, (keys or {}).get(name, ()))
@@ -133,6 +135,10 @@ def check(
         finally:
             run.engine.close()
         run.compare(Tolerance(frozenset(unordered), magnitude))
+
+
+class SparkFailsError(Exception):
+    """A view cannot be created, and Spark cannot run its query either."""
 
 
 @dataclass
@@ -248,7 +254,12 @@ class _Run:
             text = f"CREATE INCREMENTAL VIEW {name} REFRESH POLICY {self.policy} AS {query}"
             statement = parse_statement(text)
             assert isinstance(statement, CreateView)
-            self.engine.create_view(statement, text)
+            try:
+                self.engine.create_view(statement, text)
+            except (IncrementalError, PySparkException) as failure:
+                if name in expected and _fails(expected[name]):
+                    raise SparkFailsError from failure
+                raise
             if self.reference:
                 relation = self.engine.find(name)
                 assert relation is not None
@@ -399,6 +410,14 @@ class _Run:
             return computed(frame)
         except PySparkException as failure:
             raise AssertionError(f"{step.label}: Spark fails, this does not") from failure
+
+
+def _fails(frame: DataFrame) -> bool:
+    try:
+        computed(frame)
+    except PySparkException:
+        return True
+    return False
 
 
 def _nullable(frame: DataFrame) -> DataFrame:

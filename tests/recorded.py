@@ -69,6 +69,8 @@ def _write(value: Any, type_: T.DataType) -> Any:
         return str(value) if not math.isfinite(value) else value
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, dt.timedelta):
+        return value.total_seconds()
     if isinstance(value, (dt.date, dt.datetime)):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -90,4 +92,8 @@ def _read(value: Any, type_: T.DataType) -> Any:
             return dt.datetime.fromisoformat(value)
         case T.DecimalType():
             return Decimal(value)
+        case T.DayTimeIntervalType():
+            return dt.timedelta(seconds=value)
+        case T.MapType():
+            return [tuple(entry) for entry in value]
     return value

@@ -53,6 +53,36 @@ BATCHES: list[Batch] = [
 ]  # fmt: skip
 
 GROUPS: dict[str, list[str]] = {
+    "columns of USING are the first of their relation": [
+        "SELECT t.* FROM t JOIN u USING (k)",
+        "SELECT t.*, q.* EXCEPT (k, id) FROM t RIGHT JOIN (SELECT b, id, k FROM u JOIN range(4) ON b = id) q USING (k, id)",
+        "SELECT q.* FROM t FULL JOIN (SELECT b AS id, k, b + 1 AS c FROM u) q USING (k)",
+        "SELECT q.* FROM t LEFT JOIN (SELECT b AS id, k, b + 1 AS c FROM u) q USING (k, id)",
+        "SELECT q.* FROM t NATURAL FULL JOIN (SELECT b AS c, k, b AS id FROM u) q",
+        "SELECT t.* FROM t FULL JOIN (SELECT b, k FROM u) q USING (k) LEFT JOIN (SELECT b AS c, k FROM u) r USING (k)",
+        "SELECT q.* FROM (SELECT b AS c, k FROM u) r CROSS JOIN (t RIGHT JOIN (SELECT b, k FROM u) q USING (k))",
+        "SELECT t.* FROM t LEFT SEMI JOIN u USING (k)",
+        "SELECT t.* EXCEPT (k) FROM t RIGHT JOIN u USING (k)",
+        "SELECT struct(t.*) AS z FROM t FULL JOIN u USING (k)",
+    ],
+    "joins in parentheses that begin with constant rows": [
+        "SELECT r.id, t.id AS t FROM (range(3) AS r JOIN t ON r.id = t.id)",
+        "SELECT r.id, q.x FROM t JOIN (range(4) AS r JOIN (SELECT id AS x FROM t) q ON r.id = q.x) ON t.id = r.id",
+        "SELECT v.n, t.s FROM ((VALUES (1, 'x'), (4, 'y')) AS v(n, m) LEFT JOIN t ON v.n = t.id)",
+        "SELECT e, b FROM (explode(array(1, 2)) AS g(e) LEFT JOIN u ON b = e)",
+        "SELECT a FROM ((VALUES (1), (2)) AS v(a))",
+        "SELECT * FROM t JOIN ((VALUES (10, 2), (20, 3)) AS v(a, c) CROSS JOIN range(2) AS g(i)) ON k = a",
+        "SELECT * FROM VALUES (1, 2), (1, 3) AS v(a, c) PIVOT (sum(c) FOR a IN (1, 2))",
+    ],
+    "functions over rows of which no column is read": [
+        "SELECT count(*) OVER () AS n FROM t",
+        "SELECT sum(1) OVER (ORDER BY 1 ROWS 1 PRECEDING) AS n, row_number() OVER (ORDER BY 1) AS r FROM t",
+        "SELECT lag(1) IGNORE NULLS OVER (ORDER BY 1) AS l, count(*) OVER () AS n FROM t",
+        "SELECT listagg('a') AS l, approx_count_distinct(1) AS d, count(*) AS n FROM t",
+        "SELECT mode(2, true) AS m, listagg(DISTINCT 'a') WITHIN GROUP (ORDER BY 'a') AS l FROM t WHERE id > 3",
+        "SELECT count(*) OVER () AS n FROM (SELECT sum(id) AS s FROM t)",
+        "SELECT id, q.r FROM t CROSS JOIN LATERAL (SELECT regr_count(1, 1) AS r FROM u) q",
+    ],
     "structs that are NULL and whose fields are not": [
         "SELECT id, IF(k > 10, named_struct('a', 1, 'b', named_struct('c', id > 0)), NULL) AS v FROM t",
         "SELECT k, mode(IF(id > 1, named_struct('a', 1), NULL)) AS m FROM t GROUP BY k",

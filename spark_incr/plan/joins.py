@@ -112,6 +112,14 @@ def equality(
     return None
 
 
+def with_a_column(node: Node, context: Context) -> Node:
+    """The rows with one column at least: without any, a table does not say how many rows it has."""
+    if node.schema:
+        return node
+    field = Field(context.names.fresh("row"), T.BooleanType())
+    return Project((field,), node, (exp.true(),))
+
+
 def only(node: Node, names: tuple[str, ...]) -> Node:
     """Exactly the named columns, in this order."""
     if node.names == names:

@@ -70,13 +70,13 @@ def _relation(source: exp.Expr, env: Environment, keeps_order: bool = False) -> 
     if isinstance(source, Rows):
         node, scope = source.args["this"]
     elif isinstance(source, exp.Table) and isinstance(source.this, exp.Func):
-        node, scope = _called(source, env)
+        node, scope = _called(_alone(source), env)
+    elif isinstance(source, exp.Values) or isinstance(source.this, exp.Values):
+        built = build_constant(_alone(source), env)
+        node, scope = built.node, _scope_of(source, built, ())
     elif isinstance(source, exp.Lateral):
         # There is nothing before it that it could read: the rows of it alone.
         return _lateral_join((Single(()), Scope()), exp.Join(this=source), JoinKind.INNER, env)
-    elif isinstance(source, exp.Values):
-        built = build_constant(source, env)
-        node, scope = built.node, _scope_of(source, built, ())
     elif isinstance(source, exp.Table):
         refuse_clauses(source, {"this", "db", "catalog", "alias", "joins", "pivots"})
         node, scope = _table(source, env, keeps_order)
@@ -100,7 +100,15 @@ def _relation(source: exp.Expr, env: Environment, keeps_order: bool = False) -> 
     return node, scope
 
 
-def _called(source: exp.Table, env: Environment) -> Source:
+def _alone(source: exp.Expr) -> exp.Expr:
+    """A relation without what is joined to it and pivoted of it: in parentheses those are its parts."""
+    alone = source.copy()
+    for clause in ("joins", "pivots"):
+        alone.set(clause, None)
+    return alone
+
+
+def _called(source: exp.Expr, env: Environment) -> Source:
     """The rows of a table function."""
     nothing: Source = (Single(()), Scope())
     function = sql_function(source.this, env)
@@ -327,37 +335,38 @@ def _common_names(left: Scope, right: Scope) -> list[str]:
 def _join_using(
     left: Source, right: Source, using: list[str], kind: JoinKind, env: Environment
 ) -> Source:
-    """Columns of USING appear once, first, and hold the value of the side that is there.
-
-    Of several columns of a name the first one is meant. `t.*` begins with those that are merged.
-    """
-    pairs = [
-        (name, left[1].find((), name)[0].column, right[1].find((), name)[0].column)
-        for name in using
-    ]
-    lengths = [(left[1].length(here), right[1].length(there)) for _, here, there in pairs]
+    """Columns of USING appear once, first, and hold the value of the side that is there; the others of
+    their name can be reached by their relation, of whose columns they are the first. Of several
+    columns of a name the first one is meant."""
+    pairs = [(left[1].find((), name)[0], right[1].find((), name)[0]) for name in using]
     equalities = [
-        padded_pair(column(here), own, column(there), other)
-        for (_, here, there), (own, other) in zip(pairs, lengths, strict=True)
+        padded_pair(column(here.column), here.length, column(there.column), there.length)
+        for here, there in pairs
     ]
     node = _joined(left[0], right[0], equalities, kind, env)
-    places = {key: place for place, pair in enumerate(pairs) for key in pair[1:]}
-
-    def keys_first(scope: Scope) -> tuple[Visible, ...]:
-        return tuple(sorted(scope.columns, key=lambda c: places.get(c.column, len(places))))
-
+    ours, theirs = [here for here, _ in pairs], [there for _, there in pairs]
     if kind.left_only:
-        return node, Scope(keys_first(left[1]))
-    merged: list[Visible] = []
-    for name, here, there in pairs:
-        source = there if kind is JoinKind.RIGHT else here
-        if kind is JoinKind.FULL:
-            either = exp.Coalesce(this=column(here), expressions=[column(there)])
-            source = env.names.fresh(name)
-            kept: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
-            node = env.project(node, [*kept, (source, either)])
-        merged.append(Visible((), name, source, char_length(node.type_of(source))))
-    return node, Scope(tuple(merged) + keys_first((left[1] + right[1]).hide(set(places))))
+        return node, Scope(left[1].columns).led_by(ours)
+    both = left[1] + right[1]
+    if kind is JoinKind.FULL:
+        node, merged = _either(node, pairs, env)
+        return node, both.hiding([*ours, *theirs]).led_by(merged)
+    shown, hidden = (theirs, ours) if kind is JoinKind.RIGHT else (ours, theirs)
+    return node, both.hiding(hidden).led_by(shown)
+
+
+def _either(
+    node: Node, pairs: Sequence[tuple[Visible, Visible]], env: Environment
+) -> tuple[Node, list[Visible]]:
+    """The rows with the value of the side that is there, for each pair of columns."""
+    merged = []
+    for here, there in pairs:
+        either = exp.Coalesce(this=column(here.column), expressions=[column(there.column)])
+        source = env.names.fresh(here.name)
+        kept: list[tuple[str, exp.Expr]] = [(n, column(n)) for n in node.names]
+        node = env.project(node, [*kept, (source, either)])
+        merged.append(Visible((), here.name, source, char_length(node.type_of(source))))
+    return node, merged
 
 
 def _scope_of(source: exp.Expr, built: Built, parts: tuple[str, ...]) -> Scope:

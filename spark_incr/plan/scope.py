@@ -87,14 +87,16 @@ class Scope:
         """How long a column of the plan is, if it is one of CHAR here."""
         return next((c.length for c in self.columns if c.column == column), None)
 
-    def hide(self, columns: set[str]) -> Scope:
-        """The scope where these columns are reachable by qualifier only."""
-        return Scope(
-            tuple(
-                replace(c, starred=False, bare=False) if c.column in columns else c
-                for c in self.columns
-            )
-        )
+    def hiding(self, columns: Sequence[Visible]) -> Scope:
+        """The scope where these columns are reachable by qualifier only: the first of a qualifier's."""
+        hidden = tuple(replace(c, starred=False, bare=False) for c in columns)
+        return Scope((*hidden, *(c for c in self.columns if c not in columns)))
+
+    def led_by(self, columns: Sequence[Visible]) -> Scope:
+        """The scope in which these are the first of the columns that are not hidden."""
+        hidden = (c for c in self.columns if not c.bare)
+        rest = (c for c in self.columns if c.bare and c not in columns)
+        return Scope((*hidden, *columns, *rest))
 
 
 def _qualifies(written: tuple[str, ...], actual: tuple[str, ...]) -> bool:

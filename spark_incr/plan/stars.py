@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyspark.sql.types as T
 from sqlglot import exp
@@ -80,7 +81,7 @@ def _visible(item: exp.Expr, scope: Scope) -> list[Visible]:
 
 def _excepted(item: exp.Expr, scope: Scope) -> list[exp.Expr]:
     """The columns, and the fields of columns, that stand after EXCEPT."""
-    visible = Scope(tuple(_visible(item, scope)))
+    visible = Scope(tuple(replace(v, bare=True) for v in _visible(item, scope)))
     return [resolve_column(c, visible, {}) for c in _written_after_except(item)]
 
 

@@ -16,7 +16,7 @@ from spark_incr.errors import error
 from spark_incr.plan.aggregates import AFFECTED, FUNCTIONS, MULTISET
 from spark_incr.plan.context import Context
 from spark_incr.plan.facts import append_only, determines
-from spark_incr.plan.joins import cast_to
+from spark_incr.plan.joins import cast_to, with_a_column
 from spark_incr.plan.nodes import RELATION, Aggregate, Call, Node, Project, Rederive, column
 from spark_incr.plan.stages import (
     ROWS,
@@ -36,7 +36,7 @@ def maintain_aggregates(node: Node, context: Context) -> Node:
     if not isinstance(node, Aggregate):
         return node
     if any(call.function == AFFECTED for call in node.calls):
-        return _rederived(node)
+        return _rederived(replace(node, input=with_a_column(node.input, context)))
     splitter = _Splitter(node, context)
     answers = tuple(splitter.answer(call) for call in node.calls)
     return AggregateStage(

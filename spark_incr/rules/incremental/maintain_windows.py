@@ -12,7 +12,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.context import Context
-from spark_incr.plan.joins import cast_to, only
+from spark_incr.plan.joins import cast_to, only, with_a_column
 from spark_incr.plan.nodes import Node, Project, Window, column, columns_in
 from spark_incr.plan.types import Field
 from spark_incr.plan.window_functions import read_call
@@ -22,6 +22,10 @@ from spark_incr.plan.windows import depends_on_place, rederived_window
 def maintain_windows(node: Node, context: Context) -> Node:
     if not isinstance(node, Window):
         return node
+    if not node.input.names:
+        below = with_a_column(node.input, context)
+        wider = Window((*below.schema, *node.schema), below, node.keys, node.functions)
+        return only(maintain_windows(wider, context), node.names)
     prepared = _with_operands(node, context)
     with_kernel = _by_kernel(node, prepared)
     if len(with_kernel) == len(node.functions):
