@@ -43,6 +43,7 @@ U_ROWS = [(1, "x"), (2, "y"), (2, "y"), (None, "z")]
         "SELECT k, c FROM t WHERE k IN (SELECT k FROM u)",
         "SELECT k, c FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k)",
         "SELECT k, (SELECT max(u.c) FROM u WHERE u.k = t.k) AS m FROM t",
+        "SELECT count(*) OVER () AS n FROM (SELECT sum(k) AS s FROM t)",
         "SELECT k, c, row_number() OVER (PARTITION BY k ORDER BY c) AS n FROM t",
         "SELECT k, skewness(length(c)) AS s, approx_count_distinct(c) AS a FROM t GROUP BY k",
         "SELECT k, c FROM t ORDER BY c DESC NULLS LAST, k LIMIT 2",

@@ -205,7 +205,8 @@ class _Writer:
             if not stage.scalar and (nothing := self._of_nothing(answer)):
                 found = f"COALESCE({found}, {nothing})"
             items.append(named(parse(found), answer.name))
-        query = select(items, self._totals(state))
+        # Of rows whose columns nobody reads there is still to say how many there are.
+        query = select(items or columns([ROWS], "s"), self._totals(state))
         if not stage.scalar:
             query = query.join(
                 relation(homomorphism, "d"),
