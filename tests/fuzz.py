@@ -88,10 +88,19 @@ def _check(
         raise
 
 
-@contextlib.contextmanager
-def interpreted(spark: SparkSession) -> Iterator[None]:
+def interpreted(spark: SparkSession) -> contextlib.AbstractContextManager[None]:
     """Spark without compiled code: many small queries, each run once."""
-    confs = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    return _with_code(spark, "false", "NO_CODEGEN")
+
+
+def compiled(spark: SparkSession) -> contextlib.AbstractContextManager[None]:
+    """Spark with compiled code: its interpreted max() of collated strings has bytes of other rows."""
+    return _with_code(spark, "true", "FALLBACK")
+
+
+@contextlib.contextmanager
+def _with_code(spark: SparkSession, stages: str, expressions: str) -> Iterator[None]:
+    confs = {"spark.sql.codegen.wholeStage": stages, "spark.sql.codegen.factoryMode": expressions}
     before: dict[str, Any] = {key: spark.conf.get(key) for key in confs}
     for key, value in confs.items():
         spark.conf.set(key, value)

@@ -106,7 +106,7 @@ def check(
     with a `reference` of n the SQL texts of the plan are run beside it, after every n batches for the
     sum of these and after the last, and have to give the same. A batch for which Spark's query fails
     has to fail here too, and to leave everything as it was. Where Spark fails for the rows that are
-    there when a view is created, `SparkFailsError` is raised.
+    there when a view is created, or breaks down, `SparkFailsError` is raised.
     """
     model = {
         name: Model.of(spark, name, columns, (keys or {}).get(name, ()))
@@ -138,7 +138,8 @@ def check(
 
 
 class SparkFailsError(Exception):
-    """A view cannot be created, and Spark cannot run its query either."""
+    """Spark cannot run a query: the view could not be created either, or Spark itself breaks down, by
+    a failure of Java's that is no error of the query."""
 
 
 @dataclass
@@ -409,6 +410,8 @@ class _Run:
         try:
             return computed(frame)
         except PySparkException as failure:
+            if failure.getCondition() is None:
+                raise SparkFailsError from failure
             raise AssertionError(f"{step.label}: Spark fails, this does not") from failure
 
 
