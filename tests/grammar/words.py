@@ -301,7 +301,7 @@ SCALARS: dict[str, list[str]] = {
         "CASE WHEN {bool} THEN {date} END",
         "add_months({date}, 1)",
         "{date} + INTERVAL '1' MONTH",
-        "make_date(2024, 1 + abs({int}) % 12, 1)",
+        "make_date(2024, 1 + pmod({int}, 12), 1)",
     ],
     "span": [
         "{ts} - {ts}",
