@@ -4,8 +4,7 @@
 views of it: nothing that Spark sees went through the engine. Results are compared as bags. The
 recomputations of all steps are one Spark query, since Spark's price is per query.
 
-Values are compared exactly, with these exceptions. NaN equals NaN and -0.0 equals 0.0. Floats may
-differ by 1e-9 of their size, which is the engine's promise. Where a sum cancels, Spark's own result
+Values are compared as `tests/bags.py` says. Where a sum cancels, Spark's own result
 is noise below ε times the numbers that were added; so floats may also differ by ε · n · m, where n
 is the number of rows in the tables and m the greatest number added: by default the greatest finite
 float in the tables, else `magnitude` as the test says (m² for a variance). The SQL texts sum squares
@@ -17,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import math
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -39,9 +37,9 @@ from spark_incr.runtime.tables import TableDefinition
 from spark_incr.runtime.views import View
 from spark_incr.sql.parse import parse_statement
 from spark_incr.sql.statements import CreateView
+from tests.bags import compare_bags
 
 VIEW = "__oracle_view_{}"
-RELATIVE = 1e-9
 EPSILON = 2.0**-52
 _STEP = "__oracle_step"
 _REFERENCE = "SQL texts"
@@ -470,77 +468,6 @@ def frozen(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return ("array", tuple(frozen(v) for v in value))
     return (type(value).__name__, value)
-
-
-def compare_bags(
-    expected: pa.Table, actual: pa.Table, unordered: frozenset[str], absolute: float
-) -> str:
-    """What is in one bag and not in the other, as text; empty if they are equal."""
-    left, right = _bag(expected, unordered), _bag(actual, unordered)
-    missing, surplus = Counter(left) - Counter(right), Counter(right) - Counter(left)
-    only_left = [row for row, n in missing.items() for _ in range(n)]
-    only_right = [row for row, n in surplus.items() for _ in range(n)]
-    for row in list(only_left):
-        for other in only_right:
-            if _close(row, other, absolute):
-                only_left.remove(row)
-                only_right.remove(other)
-                break
-    if not only_left and not only_right:
-        return ""
-    shown = [f"  only in Spark: {row}" for row in only_left[:10]]
-    shown += [f"  only here:     {row}" for row in only_right[:10]]
-    names = ", ".join(expected.column_names)
-    return "\n".join([f"columns: {names} ({len(only_left)} and {len(only_right)} rows)", *shown])
-
-
-def _bag(table: pa.Table, unordered: frozenset[str]) -> list[Any]:
-    columns = [
-        [
-            _sorted(_comparable(v)) if name in unordered else _comparable(v)
-            for v in column.to_pylist()
-        ]
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    ]
-    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
-
-
-class _NaN:
-    """Every NaN."""
-
-    def __repr__(self) -> str:
-        return "NaN"
-
-
-_NAN = _NaN()
-
-
-def _comparable(value: Any) -> Any:
-    if isinstance(value, float):
-        return _NAN if math.isnan(value) else value + 0.0
-    if isinstance(value, dict):
-        return tuple(_comparable(v) for v in value.values())
-    if isinstance(value, (list, tuple)):
-        return tuple(_comparable(v) for v in value)
-    return value
-
-
-def _sorted(values: Any) -> Any:
-    return None if values is None else tuple(sorted(values, key=lambda v: (v is None, repr(v))))
-
-
-def _close(left: Any, right: Any, absolute: float) -> bool:
-    if isinstance(left, float) and isinstance(right, float):
-        return left == right or (
-            math.isclose(left, right, rel_tol=RELATIVE, abs_tol=absolute)
-            and math.isfinite(left)
-            and math.isfinite(right)
-        )
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return len(left) == len(right) and all(
-            _close(a, b, absolute) for a, b in zip(left, right, strict=True)
-        )
-    return bool(type(left) is type(right) and left == right)
 
 
 def _floats(value: Any) -> Iterator[float]:

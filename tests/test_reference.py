@@ -20,7 +20,8 @@ from spark_incr.plan.nodes import Project, Scan, column
 from spark_incr.plan.types import Field
 from spark_incr.reference import Reference
 from spark_incr.runtime.changes import WEIGHT
-from tests.oracle import check, compare_bags, delete, insert, together, undo, update
+from tests.bags import compare_bags
+from tests.oracle import check, delete, insert, together, undo, update
 
 T_ROWS = [(1, "p"), (1, "q"), (2, "p"), (None, "r"), (3, None)]
 U_ROWS = [(1, "x"), (2, "y"), (2, "y"), (None, "z")]

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 import spark_incr
 from spark_incr.engine import Engine
-from tests.oracle import Batch, check, compare_bags, delete, insert, update
+from tests.bags import compare_bags
+from tests.oracle import Batch, check, delete, insert, update
 
 TABLES = {"l": "a INT, b INT, k INT", "r": "k INT, c STRING, d INT"}
 BATCHES: Sequence[Batch] = [

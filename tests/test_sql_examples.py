@@ -21,7 +21,8 @@ from spark_incr.cli.sql import run_statement
 from spark_incr.engine import Engine
 from spark_incr.plan.types import Field, arrow_schema
 from spark_incr.sql.split import split_statements
-from tests.oracle import EPSILON, compare_bags
+from tests.bags import compare_bags
+from tests.oracle import EPSILON
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "sql_examples").glob("*.sql"))
 # Spark's own noise where a sum of the examples cancels: ε times the greatest number in them.

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import spark_incr
 from benchmarks.tpch import ddl, generated
 from spark_incr.plan.types import Field, arrow_schema
-from tests.oracle import compare_bags
+from tests.bags import compare_bags
 
 SCALE = "0.01"
 BATCHES = 10

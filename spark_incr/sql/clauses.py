@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot.tokenizer_core import Token, TokenType
 
 from spark_incr.errors import error
@@ -95,7 +97,7 @@ def column_definitions(
             key.extend(cursor.listed(lambda: (cursor.peek(), cursor.identifier("a column"))))
             return
         name = columns.declare()
-        type_text = _type_text(cursor)
+        type_text = _written(cursor, "a type", ("(<", ")>"), _ends_type)
         options = Clauses(cursor)
         not_null, comment, default = False, None, None
         while not (cursor.at_word(",") or cursor.at_word(")")):
@@ -105,7 +107,7 @@ def column_definitions(
             elif options.begins("COMMENT"):
                 comment = cursor.string("a comment in quotes")
             elif defaults and options.begins("DEFAULT"):
-                default = _default_text(cursor)
+                default = _written(cursor, "an expression", ("([", ")]"), _ends_default)
             elif cursor.at_word("PRIMARY"):
                 place = cursor.peek()
                 primary_key()
@@ -129,50 +131,36 @@ def column_definitions(
     return tuple(definitions), tuple(primary)
 
 
-def _type_text(cursor: Cursor) -> str:
-    """A type as it is written: all up to what follows it outside of its own brackets."""
-    first, depth = cursor.peek(), 0
-    last = first
-    while (token := cursor.peek()) is not None:
-        if depth == 0 and (token.text in (",", ")") or _ends_type(cursor)):
-            break
-        if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
-            depth += sum((sign in "(<") - (sign in ")>") for sign in token.text)
-        last = token
-        cursor.index += 1
-    if first is None or last is None or cursor.peek() is first:
-        raise cursor.expected("a type")
-    return cursor.slice(first, last)
-
-
-def _default_text(cursor: Cursor) -> str:
-    """The expression after DEFAULT as it is written, up to the next option of the column."""
+def _written(
+    cursor: Cursor, what: str, brackets: tuple[str, str], ends: Callable[[Cursor, Token], bool]
+) -> str:
+    """What stands here as it is written: all up to a comma, a ) or what `ends` it, told the token
+    before, outside of its own brackets."""
     first = last = cursor.peek()
-    depth = 0
-    while (token := cursor.peek()) is not None:
+    depth, (opening, closing) = 0, brackets
+    while (token := cursor.peek()) is not None and last is not None:
         if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
-            if depth == 0 and (token.text in (",", ")") or _ends_default(cursor, last)):
+            if depth == 0 and (token.text in (",", ")") or ends(cursor, last)):
                 break
-            depth += sum((sign in "([") - (sign in ")]") for sign in token.text)
+            depth += sum((sign in opening) - (sign in closing) for sign in token.text)
         last = token
         cursor.index += 1
     if first is None or last is None or cursor.peek() is first:
-        raise cursor.expected("an expression")
+        raise cursor.expected(what)
     return cursor.slice(first, last)
 
 
-def _ends_default(cursor: Cursor, before: Token | None) -> bool:
+def _ends_default(cursor: Cursor, before: Token) -> bool:
     """`NOT NULL` is an option of the column, `IS NOT NULL` part of its default."""
-    tested = before is not None and before.text.upper() == "IS"
     return (
-        (cursor.at_word("NOT", "NULL") and not tested)
+        (cursor.at_word("NOT", "NULL") and before.text.upper() != "IS")
         or cursor.at_word("PRIMARY", "KEY")
         or cursor.at_word("COMMENT")
         or cursor.at_word("DEFAULT")
     )
 
 
-def _ends_type(cursor: Cursor) -> bool:
+def _ends_type(cursor: Cursor, _: Token) -> bool:
     return any(cursor.at_word(word) for word in _AFTER_TYPE)
 
 
