@@ -35,7 +35,7 @@ from spark_incr.plan.types import (
     with_parts,
 )
 from spark_incr.runtime.columns import single
-from spark_incr.runtime.keys import list_offsets
+from spark_incr.runtime.nested import made_of, parts_of
 
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _SESSION = "spark.sessionWindow"
@@ -192,21 +192,11 @@ def _carried(kind: T.DataType) -> T.DataType:
 
 def _with_parts(array: pa.Array) -> pa.Array:
     """The array in which a VARIANT has its parts, empty ones, also where it is NULL."""
-    kind = array.type
-    if pa.types.is_struct(kind) and kind.num_fields:
-        fields = [array.field(i) for i in range(kind.num_fields)]
-        whole = is_variant(kind)
-        filled = [pc.fill_null(f, b"") if whole else _with_parts(f) for f in fields]
-        return pa.StructArray.from_arrays(filled, fields=list(kind), mask=pc.is_null(array))
-    if not pa.types.is_list(kind) and not pa.types.is_map(kind):
+    inside = parts_of(array)
+    if not inside:
         return array
-    offsets = pa.array(list_offsets(array), pa.int32())
-    if array.null_count:
-        present = pa.concat_arrays([pc.is_valid(array), pa.array([True])])
-        offsets = pc.if_else(present, offsets, None)
-    if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(offsets, _with_parts(array.values), type=kind)
-    return pa.MapArray.from_arrays(offsets, array.keys, _with_parts(array.items), type=kind)
+    whole = is_variant(array.type)
+    return made_of(array, [pc.fill_null(p, b"") if whole else _with_parts(p) for p in inside])
 
 
 def computed(frame: DataFrame) -> pa.Table:
@@ -254,13 +244,33 @@ def _collected(frame: DataFrame) -> pa.Table:
             pa.schema(kinds)
         )
     except Py4JJavaError as failure:
-        raise convert_exception(_reason(failure.java_exception)) from None
+        raise _converted(failure) from None
 
 
-def _reason(failure: Any) -> Any:
+def _converted(failure: Py4JJavaError) -> Exception:
     """What made a job of Spark's fail; that it was waited for says nothing."""
-    waited = str(failure.getMessage()).startswith("Exception thrown in awaitResult")
-    return failure.getCause() if waited and failure.getCause() is not None else failure
+    java: Any = failure.java_exception
+    waited = str(java.getMessage()).startswith("Exception thrown in awaitResult")
+    return convert_exception(java.getCause() if waited and java.getCause() is not None else java)
+
+
+def held(frame: DataFrame) -> DataFrame:
+    """The rows that a frame has now, kept by Spark as it has them."""
+    spark = frame.sparkSession
+    java: Any = spark._jvm
+    execution = frame._jdf.queryExecution()
+    try:
+        rows = execution.executedPlan().executeCollect()
+    except Py4JJavaError as failure:
+        raise _converted(failure) from None
+    relation = java.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
+        execution.analyzed().output(),
+        java.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows),
+        False,
+        java.scala.Option.empty(),
+    )
+    dataset = java.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(spark._jsparkSession, relation), spark)
 
 
 def in_type(array: pa.Array, kind: pa.DataType) -> pa.Array:

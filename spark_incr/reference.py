@@ -10,16 +10,13 @@ can change them. Sums of doubles are plain here, so they may differ from exact o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.functions as F
 import pyspark.sql.types as T
-from py4j.protocol import Py4JJavaError
-from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_incr.frames import computed, offered
+from spark_incr.frames import computed, held, offered
 from spark_incr.plan.change_texts import (
     HOMOMORPHISM,
     REDERIVED,
@@ -141,7 +138,7 @@ class _Relations:
         """Compute relations by one query, in which each is a column of structs; they are named."""
         names = [name for name in names if name in self._texts]
         texts = (f"{quoted(name)} AS ({self._texts[name][1]})" for name in self._needed(names))
-        rows = _held(
+        rows = held(
             self._spark.sql(
                 f"WITH {', '.join(texts)} "
                 + " UNION ALL ".join(self._column(name, names) for name in names)
@@ -166,25 +163,6 @@ class _Relations:
             row = f"CAST({row} AS {type_sql(self._types[name])})"
         columns = [f"{row if n == name else 'NULL'} AS {quoted(n)}" for n in names]
         return f"SELECT '{name}' AS {_NAME}, {', '.join(columns)} FROM {quoted(name)}"
-
-
-def _held(frame: DataFrame) -> DataFrame:
-    """The rows that a frame has now, kept by Spark as it has them."""
-    spark = frame.sparkSession
-    java: Any = spark._jvm
-    execution = frame._jdf.queryExecution()
-    try:
-        rows = execution.executedPlan().executeCollect()
-    except Py4JJavaError as failure:
-        raise convert_exception(failure.java_exception) from None
-    relation = java.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
-        execution.analyzed().output(),
-        java.scala.collection.immutable.ArraySeq.unsafeWrapArray(rows),
-        False,
-        java.scala.Option.empty(),
-    )
-    dataset = java.org.apache.spark.sql.classic.Dataset
-    return DataFrame(dataset.ofRows(spark._jsparkSession, relation), spark)
 
 
 def _struct(schema: Schema) -> T.StructType:

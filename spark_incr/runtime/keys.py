@@ -29,6 +29,7 @@ from spark_incr.runtime.columns import (
     validity,
     values,
 )
+from spark_incr.runtime.nested import list_offsets, made_of, parts_of
 from spark_incr.runtime.order import dense_ranks
 
 _NULL = np.uint64(0x9E3779B97F4A7C15)
@@ -73,12 +74,6 @@ def _hash_bytes(array: pa.Array) -> Hashes:
         ).digest()
         result[i] = np.frombuffer(digest, dtype=np.uint64)[0]
     return _mix(result + lengths.astype(np.uint64))
-
-
-def list_offsets(array: pa.Array) -> Ints:
-    return np.frombuffer(
-        array.buffers()[1], dtype=np.int32, count=len(array) + 1, offset=array.offset * 4
-    ).astype(np.int64)
 
 
 def _list_child(array: pa.Array) -> pa.Array:
@@ -201,19 +196,10 @@ def canonical(array: pa.Array) -> pa.Array:
         data = values(array)
         clean = np.where(np.isnan(data), np.array(np.nan, data.dtype), data + data.dtype.type(0))
         return from_values(clean, validity(array), kind)
-    if pa.types.is_struct(kind) and kind.num_fields:
-        fields = [canonical(array.field(i)) for i in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
-    if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(
-            pa.array(list_offsets(array), pa.int32()),
-            canonical(array.values),
-            type=kind,
-            mask=pc.is_null(array) if array.null_count else None,
-        )
     if pa.types.is_map(kind) and len(array):
         return _sorted_map(array)
-    return array
+    parts = parts_of(array)
+    return made_of(array, [canonical(part) for part in parts]) if parts else array
 
 
 def _sorted_map(array: pa.MapArray) -> pa.Array:

@@ -45,7 +45,8 @@ from spark_incr.runtime.changes import (
 )
 from spark_incr.runtime.columns import arrays, from_values, single, taken, validity, values
 from spark_incr.runtime.contents import Output
-from spark_incr.runtime.keys import group_rows, list_offsets
+from spark_incr.runtime.keys import group_rows
+from spark_incr.runtime.nested import made_of, parts_of
 
 _SHOWN = 5
 _KEY_OF = "__incr_key_{}"
@@ -282,24 +283,19 @@ def _fitting(spark_type: T.DataType) -> Callable[[pa.Array], pa.Array] | None:
 
 def _cut(array: pa.Array, spark_type: T.DataType) -> pa.Array:
     """Values without the digits of a second that their type does not have."""
-    kind = array.type
     if isinstance(spark_type, T.TimeType):
         unit = 10 ** (_NANOSECOND_DIGITS - spark_type.precision)
-        return from_values(values(array) // unit * unit, validity(array), kind)
-    absent = pc.is_null(array) if array.null_count else None
+        return from_values(values(array) // unit * unit, validity(array), array.type)
+    kinds: list[T.DataType] = []
     if isinstance(spark_type, T.StructType):
-        pairs = enumerate(spark_type.fields)
-        fields = [_cut(array.field(place), f.dataType) for place, f in pairs]
-        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=absent)
-    if isinstance(spark_type, T.ArrayType | T.MapType):
-        offsets = pa.array(list_offsets(array), pa.int32())
-        if isinstance(spark_type, T.ArrayType):
-            elements = _cut(array.values, spark_type.elementType)
-            return pa.ListArray.from_arrays(offsets, elements, type=kind, mask=absent)
-        keys = _cut(array.keys, spark_type.keyType)
-        items = _cut(array.items, spark_type.valueType)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=absent)
-    return array
+        kinds = [field.dataType for field in spark_type.fields]
+    elif isinstance(spark_type, T.ArrayType):
+        kinds = [spark_type.elementType]
+    elif isinstance(spark_type, T.MapType):
+        kinds = [spark_type.keyType, spark_type.valueType]
+    if not kinds:
+        return array
+    return made_of(array, [_cut(p, k) for p, k in zip(parts_of(array), kinds, strict=True)])
 
 
 def _shown(rows: pa.Table) -> str:
