@@ -126,7 +126,8 @@ class Snapshot:
         self, names: Sequence[str], keys: Sequence[pa.Array], low: Hashes, high: Hashes | None
     ) -> Located:
         # Binary searches for ascending probes stay in the cache.
-        order = None if (low[1:] >= low[:-1]).all() else sorted_order(low)
+        ascending = (low[1:] >= low[:-1]).all()
+        order = None if ascending else sorted_order(low, self.layout.extended)
         if order is not None:
             low, high = low[order], None if high is None else high[order]
         located = _located(
@@ -295,7 +296,7 @@ class Arrangement:
                 [np.concatenate(numbers), np.concatenate(positions)], schema=KILLS_SCHEMA
             )
         if not (hashes[1:] >= hashes[:-1]).all():
-            order = sorted_order(hashes)
+            order = sorted_order(hashes, self.layout.extended)
             rows, hashes = rows_taken(rows, order), hashes[order]
         self._push(Run(self._take_number(), rows.combine_chunks(), hashes, kills))
 

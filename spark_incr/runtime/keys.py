@@ -217,25 +217,32 @@ def _sorted_map(array: pa.MapArray) -> pa.Array:
     return pa.MapArray.from_arrays(places, keys.take(chosen), items.take(chosen), type=array.type)
 
 
-def sorted_order(hashes: Hashes) -> Ints:
+def sorted_order(hashes: Hashes, alike: bool = False) -> Ints:
     """The rows in order of their hash; rows of one hash in their own order.
 
-    Sorting values is several times faster than sorting indices, so the upper bits of each hash are
-    sorted together with its row number, and the few rows that the lower bits tell apart after that.
+    numpy sorts 16 bits at a time without comparing them. The upper half of a hash tells rows apart,
+    but for a few; unless rows are `alike`, many of one lineage, whose hashes differ in the lower one.
     """
-    length = len(hashes)
-    bits = np.uint64(max(length - 1, 1).bit_length())
-    low = (np.uint64(1) << bits) - np.uint64(1)
-    packed = np.sort((hashes & ~low) | np.arange(length, dtype=np.uint64))
-    order = (packed & low).view(np.int64)
-    in_order = hashes[order]
+    if alike:
+        return _ordered_by(hashes, range(4))
+    order = _ordered_by(hashes, range(2, 4))
+    in_order = hashes.take(order)
     if (in_order[1:] < in_order[:-1]).any():
-        upper = packed & ~low
-        tied = np.zeros(length, dtype=np.bool_)
-        tied[1:] = upper[1:] == upper[:-1]
+        upper = in_order >> np.uint64(32)
+        tied = np.zeros(len(hashes), dtype=np.bool_)
+        np.equal(upper[1:], upper[:-1], out=tied[1:])
         tied[:-1] |= tied[1:]
         at = np.flatnonzero(tied)
-        order[at] = order[at][np.lexsort((order[at], in_order[at], upper[at]))]
+        order[at] = order[at][np.lexsort((order[at], in_order[at]))]
+    return order
+
+
+def _ordered_by(hashes: Hashes, digits: Sequence[int]) -> Ints:
+    """The stable order of hashes by some of their digits of 16 bits, the least one first."""
+    parts = np.ascontiguousarray(hashes, dtype="<u8").view("<u2").reshape(-1, 4)
+    order: Ints = parts[:, digits[0]].argsort(kind="stable")
+    for digit in digits[1:]:
+        order = order.take(parts[:, digit].take(order).argsort(kind="stable"))
     return order
 
 
@@ -272,16 +279,18 @@ class Groups:
 
     def total(self, data: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The sum per group of a value per row; integers wrap."""
-        if not len(self.starts):
-            return np.zeros(0, dtype=data.dtype)
-        return np.add.reduceat(data[self.order], self.starts)
+        if self.count == len(self.order):
+            return data.take(self.order)
+        return np.add.reduceat(data.take(self.order), self.starts)
 
 
-def group_rows(columns: Sequence[pa.Array], length: int, hashes: Hashes | None = None) -> Groups:
-    """Group rows by key, in order of the key's hash."""
+def group_rows(
+    columns: Sequence[pa.Array], length: int, hashes: Hashes | None = None, alike: bool = False
+) -> Groups:
+    """Group rows by key, in order of the key's hash (see `sorted_order`)."""
     if hashes is None:
         hashes = hash_columns(columns, length)
-    order = sorted_order(hashes)
+    order = sorted_order(hashes, alike)
     in_order = hashes.take(order)
     begins = np.ones(length, dtype=np.bool_)
     np.not_equal(in_order[1:], in_order[:-1], out=begins[1:])
