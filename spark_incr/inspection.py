@@ -19,6 +19,7 @@ from spark_incr.errors import IncrementalError
 from spark_incr.frames import computed
 from spark_incr.relation import Relation, Status
 from spark_incr.runtime.changes import WEIGHT, consolidate, inserted, negate
+from spark_incr.runtime.persistence import read_kills
 from spark_incr.runtime.store import Segment, Store
 from spark_incr.runtime.views import View
 
@@ -113,8 +114,7 @@ def sizes(path: Path) -> list[Size]:
         for relation, arrangements in body.get("state", {}).items():
             for stage, runs in arrangements.items():
                 tables = [store.read(Segment.from_json(run["rows"])) for run in runs]
-                kills = [Segment.from_json(run["kills"]) for run in runs if "kills" in run]
-                dead = sum(store.read(segment).num_rows for segment in kills)
+                dead = sum(len(rows) for run in runs for rows in read_kills(run, store).values())
                 stored = sum(s.length for s, _ in _segments(runs))
                 rows = sum(table.num_rows for table in tables) - dead
                 result.append(Size(relation, kinds[relation], stage, len(runs), rows, stored))

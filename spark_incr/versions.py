@@ -184,8 +184,9 @@ class Versions:
             if runs is None:
                 return None
             output = relation.output
-            stored = [read_run(entry, self.store) for entry in runs]
-            restored = Arrangement.restore(output.arrangement.layout, version, stored)
+            layout = output.arrangement.layout
+            stored = [read_run(layout, entry, self.store) for entry in runs]
+            restored = Arrangement.restore(layout, version, stored)
             return Contents(output, restored.snapshot())
 
     def change_at(self, relation: Relation, version: int) -> Change | None:

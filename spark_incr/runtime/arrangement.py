@@ -38,7 +38,7 @@ from spark_incr.runtime.columns import (
     values,
 )
 from spark_incr.runtime.keys import equal_columns, hash_columns, merged_order, sorted_order
-from spark_incr.runtime.run import HASH, KILLED_ROW, KILLED_RUN, KILLS_SCHEMA, REST_BITS, Run
+from spark_incr.runtime.run import REST_BITS, Kills, Run
 from spark_incr.runtime.steps import step
 
 _REST_MASK = (np.uint64(1) << REST_BITS) - np.uint64(1)
@@ -204,7 +204,8 @@ class Snapshot:
 
 
 def _level(run: Run) -> int:
-    weight, level = (run.live + run.kills.num_rows) // _LOWEST, 0
+    killed = sum(len(rows) for rows in run.kills.values())
+    weight, level = (run.live + killed) // _LOWEST, 0
     while weight:
         weight, level = weight // _FANOUT, level + 1
     return level
@@ -280,21 +281,14 @@ class Arrangement:
         """Take located rows out and put rows in; their identities must not be live."""
         if not len(dead.row) and not rows.num_rows:
             return
-        numbers: list[Ints] = []
-        positions: list[Ints] = []
+        kills: dict[int, Ints] = {}
         for index, run in enumerate(self.runs):
             low, high = np.searchsorted(dead.run, [index, index + 1])
             if low < high:
                 at = dead.row[low:high]
                 run.kill(at, self.version)
                 self._killed.append((run, at))
-                numbers.append(np.full(len(at), run.number, dtype=np.int64))
-                positions.append(at)
-        kills = KILLS_SCHEMA.empty_table()
-        if numbers:
-            kills = pa.table(
-                [np.concatenate(numbers), np.concatenate(positions)], schema=KILLS_SCHEMA
-            )
+                kills[run.number] = at
         if not (hashes[1:] >= hashes[:-1]).all():
             order = sorted_order(hashes, self.layout.extended)
             rows, hashes = rows_taken(rows, order), hashes[order]
@@ -320,28 +314,26 @@ class Arrangement:
         order = merged_order(sorted_hashes)
         hashes = np.concatenate(sorted_hashes)[order]
         rows = _taken(list(zip((run.rows for run in runs), live, strict=True)), order)
-        kills = pa.concat_tables([run.kills for run in runs]).combine_chunks()
-        elder = values(single(kills.column(KILLED_RUN))) < runs[0].number
-        kills = kills.filter(from_values(elder, None, pa.bool_()))
+        killed: dict[int, list[Ints]] = {}
+        for run in runs:
+            for number, at in run.kills.items():
+                if number < runs[0].number:
+                    killed.setdefault(number, []).append(at)
+        kills = {number: np.concatenate(parts) for number, parts in killed.items()}
         return Run(self._take_number(), rows, hashes, kills)
 
     @staticmethod
     def restore(
-        layout: Layout, version: int, stored: Sequence[tuple[int, pa.Table, pa.Table]]
+        layout: Layout, version: int, stored: Sequence[tuple[int, pa.Table, Hashes, Kills]]
     ) -> Arrangement:
-        """An arrangement from its stored runs: number, rows with their hash, kills."""
+        """An arrangement from its runs: number, rows, hashes, kills."""
         result = Arrangement(layout, version)
         runs: list[Run] = []
-        for number, table, kills in stored:
-            hashes = values(single(table.column(HASH))).view(np.uint64)
-            run = Run(number, table.drop_columns([HASH]), hashes, kills)
-            killed_run = values(single(kills.column(KILLED_RUN)))
-            killed_row = values(single(kills.column(KILLED_ROW)))
+        for number, rows, hashes, kills in stored:
             for elder in runs:
-                at = killed_row[killed_run == elder.number]
-                if len(at):
-                    elder.kill(at, version)
-            runs.append(run)
+                if elder.number in kills:
+                    elder.kill(kills[elder.number], version)
+            runs.append(Run(number, rows, hashes, kills))
         result.runs = result._published = tuple(runs)
         result._next_number = max((r.number for r in runs), default=0)
         return result

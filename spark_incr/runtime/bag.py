@@ -81,9 +81,7 @@ def arrange(layout: Layout, changes: pa.Table) -> Arranged:
     if (weight >= 0).all():
         order = sorted_order(hashes, layout.extended)
         return Arranged(rows_taken(changes, order), hashes[order])
-    groups = group_rows(
-        arrays(changes, layout.identity), changes.num_rows, hashes, layout.extended
-    )
+    groups = group_rows(arrays(changes, layout.identity), changes.num_rows, hashes, layout.extended)
     total = groups.total(weight)
     kept = np.flatnonzero(total)
     rows = reweighted(rows_taken(changes, groups.first[kept]), total[kept])

@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_incr.runtime.changes import WEIGHT, add, consolidate, inserted, negate
-from spark_incr.runtime.columns import Ints, single, values
+from spark_incr.runtime.columns import Ints
 from spark_incr.runtime.contents import Output
-from spark_incr.runtime.persistence import Entry
-from spark_incr.runtime.run import KILLED_ROW, KILLED_RUN
-from spark_incr.runtime.store import Segment, Store
+from spark_incr.runtime.persistence import Entry, read_kills, read_run
+from spark_incr.runtime.store import Store
 
 _Identity = tuple[int, int, int]
 
@@ -53,12 +52,8 @@ class _Runs:
         self.entries: Mapping[_Identity, Entry] = {_identity(entry): entry for entry in entries}
         self._dead: dict[int, list[Ints]] = {}
         for entry in entries:
-            if "kills" in entry:
-                kills = store.read(Segment.from_json(entry["kills"]))
-                runs = values(single(kills.column(KILLED_RUN)))
-                rows = values(single(kills.column(KILLED_ROW)))
-                for number in np.unique(runs):
-                    self._dead.setdefault(int(number), []).append(rows[runs == number])
+            for number, rows in read_kills(entry, store).items():
+                self._dead.setdefault(number, []).append(rows)
 
     def dead(self, number: int) -> Ints:
         parts = self._dead.get(number, [])
@@ -72,7 +67,8 @@ class _Runs:
         alive_but: Ints | None = None,
     ) -> pa.Table:
         """Rows of a run as the relation shows them, each with its weight."""
-        stored = self._store.read(Segment.from_json(self.entries[identity]["rows"]))
+        layout = output.arrangement.layout
+        _, stored, _, _ = read_run(layout, self.entries[identity], self._store)
         table = stored.select(output.columns)
         if only is None:
             only = np.arange(table.num_rows)

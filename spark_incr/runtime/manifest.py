@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from spark_incr.errors import error
 
-FORMAT = 1
+FORMAT = 2
+_READ = (1, FORMAT)
 
 _FILE = r"data-([0-9]{20})-[0-9a-f]{8}\.arrow"
 DATA_NAME = re.compile(_FILE)
@@ -108,8 +109,8 @@ def decode(data: bytes, version: int) -> Manifest:
     if zlib.crc32(memoryview(data)[envelope.end() :]) != int(envelope[1], 16):
         raise _corrupt(version, "its checksum differs")
     value = json.loads(data)
-    if value["format"] != FORMAT:
-        raise error("INCR_STATE_FORMAT", found=value["format"], known=FORMAT)
+    if value["format"] not in _READ:
+        raise error("INCR_STATE_FORMAT", found=value["format"], known=" and ".join(map(str, _READ)))
     if value["version"] != version:
         raise _corrupt(version, f"it holds version {value['version']}")
     return Manifest(version, value["timestamp_ms"], value["body"])

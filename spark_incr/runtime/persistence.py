@@ -12,8 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from spark_incr.runtime.arrangement import Arrangement, Layout
-from spark_incr.runtime.run import KILLS_SCHEMA, Run, stored_rows
+from spark_incr.runtime.columns import Hashes
+from spark_incr.runtime.run import Kills, Run
 from spark_incr.runtime.store import Segment, Store, Transaction
+from spark_incr.runtime.stored_run import loaded_kills, loaded_rows, stored_kills, stored_rows
 
 Entry = dict[str, Any]
 
@@ -34,8 +36,8 @@ class Entries:
         if known is not None:
             return known
         entry: Entry = {"number": run.number, "rows": transaction.write(stored_rows(run)).to_json()}
-        if run.kills.num_rows:
-            entry["kills"] = transaction.write(run.kills).to_json()
+        if run.kills:
+            entry["kills"] = transaction.write(stored_kills(run.kills)).to_json()
         self._pending[run] = entry
         return entry
 
@@ -68,16 +70,18 @@ class Entries:
     ) -> Arrangement:
         """The arrangement that the entries describe."""
         arrangement = Arrangement.restore(
-            layout, version, [read_run(entry, store) for entry in entries]
+            layout, version, [read_run(layout, entry, store) for entry in entries]
         )
         self._written.update(zip(arrangement.runs, entries, strict=True))
         return arrangement
 
 
-def read_run(entry: Entry, store: Store) -> tuple[int, pa.Table, pa.Table]:
-    """A run's number, rows and kills."""
-    rows = store.read(Segment.from_json(entry["rows"]))
-    kills = KILLS_SCHEMA.empty_table()
-    if "kills" in entry:
-        kills = store.read(Segment.from_json(entry["kills"]))
-    return int(entry["number"]), rows, kills
+def read_run(layout: Layout, entry: Entry, store: Store) -> tuple[int, pa.Table, Hashes, Kills]:
+    """A run's number, rows, hashes and kills."""
+    rows, hashes = loaded_rows(store.read(Segment.from_json(entry["rows"])), layout)
+    return int(entry["number"]), rows, hashes, read_kills(entry, store)
+
+
+def read_kills(entry: Entry, store: Store) -> Kills:
+    """The rows of older runs that a run takes out."""
+    return loaded_kills(store.read(Segment.from_json(entry["kills"]))) if "kills" in entry else {}

@@ -6,6 +6,7 @@ buckets hold many rows for each that is wanted, by a binary search.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,10 +17,8 @@ import pyarrow as pa
 from spark_incr.runtime.columns import Bools, Hashes, Ints, from_values, single
 from spark_incr.runtime.places import Places, spread
 
-HASH = "__incr_h"
-KILLED_RUN = "__incr_run"
-KILLED_ROW = "__incr_row"
-KILLS_SCHEMA = pa.schema([(KILLED_RUN, pa.int64()), (KILLED_ROW, pa.int64())])
+Kills = Mapping[int, Ints]
+"""Rows that are taken out, by the number of their run."""
 # The bits of a hash that tell the rows of one lineage apart.
 REST_BITS = np.uint64(24)
 _FOREVER = np.iinfo(np.int64).max
@@ -37,7 +36,7 @@ class Run:
     number: int
     rows: pa.Table
     hashes: Hashes
-    kills: pa.Table
+    kills: Kills
     dead: int = 0
     died: Ints | None = None
     read: tuple[object, pa.Table] | None = None
@@ -138,8 +137,3 @@ class Run:
         """The rows that are there at the version; None, where all are."""
         mask = self.alive(version)
         return None if mask is None else np.flatnonzero(mask)
-
-
-def stored_rows(run: Run) -> pa.Table:
-    """A run's rows as they are written: with their hash."""
-    return run.rows.add_column(0, HASH, from_values(run.hashes.view(np.int64), None, pa.int64()))

@@ -21,7 +21,8 @@ from spark_incr.runtime.arrangement import Arrangement, Layout, Snapshot, scatte
 from spark_incr.runtime.bag import bag_layout, merge_bag
 from spark_incr.runtime.changes import WEIGHT, consolidate
 from spark_incr.runtime.columns import arrays
-from spark_incr.runtime.run import stored_rows
+from spark_incr.runtime.run import Run
+from spark_incr.runtime.stored_run import loaded_kills, loaded_rows, stored_kills, stored_rows
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("v", pa.float64())])
 MASKS = [0xFFFFFFFFFFFFFFFF, 0xF, 0x3 << 62, 0x3 << 40]
@@ -117,14 +118,21 @@ def check_identities(snapshot: Snapshot, model: Model, lineages: list[Any]) -> N
 
 def reloaded(arrangement: Arrangement) -> Arrangement:
     """What a restart makes of the stored runs, through Arrow's own format."""
-    stored = []
-    for run in arrangement.runs:
-        sink = pa.BufferOutputStream()
-        rows = stored_rows(run)
-        with pa.ipc.new_file(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        stored.append((run.number, pa.ipc.open_file(sink.getvalue()).read_all(), run.kills))
+
+    def runs(run: Run) -> Any:
+        rows, hashes = loaded_rows(through_a_file(stored_rows(run)), arrangement.layout)
+        kills = loaded_kills(through_a_file(stored_kills(run.kills))) if run.kills else {}
+        return run.number, rows, hashes, kills
+
+    stored = [runs(run) for run in arrangement.runs]
     return Arrangement.restore(arrangement.layout, arrangement.version, stored)
+
+
+def through_a_file(table: pa.Table) -> pa.Table:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return pa.ipc.open_file(sink.getvalue()).read_all()
 
 
 @pytest.mark.parametrize("identity", [("k",), ("k", "s")], ids=["lineage", "extended"])

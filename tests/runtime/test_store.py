@@ -417,13 +417,13 @@ def test_a_newer_format_is_refused_and_left_alone(
 ) -> None:
     with Store.open(tmp_path, retain_versions=1) as store:
         commit(store, number(1))
-        monkeypatch.setattr(manifest_module, "FORMAT", 2)
+        monkeypatch.setattr(manifest_module, "FORMAT", 3)
         commit(store, number(2))
         monkeypatch.undo()
     (tmp_path / "data-00000000000000000009-00000000.arrow").write_bytes(b"of the newer version")
     before = sorted(os.listdir(tmp_path))
     for read_only in (False, True):
-        with pytest.raises(IncrementalError, match="format 2") as caught:
+        with pytest.raises(IncrementalError, match="format 3") as caught:
             Store.open(tmp_path, read_only=read_only)
         assert condition(caught) == "INCR_STATE_FORMAT"
     assert sorted(os.listdir(tmp_path)) == before
