@@ -10,6 +10,9 @@ from __future__ import annotations
 import io
 import os
 import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -56,8 +59,11 @@ class DataWriter:
     def flush(self) -> None:
         self._file.flush()
 
-    def sync(self) -> None:
-        os.fsync(self._raw.fileno())
+    @contextmanager
+    def syncing(self) -> Iterator[Callable[[], None]]:
+        """Make the file durable while the block runs; what it gets waits for that, and fails by it."""
+        with ThreadPoolExecutor(1) as thread:
+            yield thread.submit(os.fsync, self._raw.fileno()).result
 
     def close(self) -> None:
         """Give up the descriptor; what was not flushed is lost, and cannot fail here."""

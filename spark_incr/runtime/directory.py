@@ -71,8 +71,9 @@ class Directory:
     def load(self, version: int) -> Manifest:
         return decode((self.path / manifest_name(version)).read_bytes(), version)
 
-    def publish(self, version: int, manifest: bytes) -> None:
-        """Make a manifest durable and visible, or fail with nothing visible."""
+    def publish(self, version: int, manifest: bytes, durable: Callable[[], None]) -> None:
+        """Make a manifest durable and visible once what it names is `durable`, or fail with nothing
+        visible."""
         final, temporary = self.path / manifest_name(version), self.path / temporary_name(version)
         self.step("write manifest")
         with open(temporary, "wb") as file:
@@ -80,6 +81,7 @@ class Directory:
             file.flush()
             self.step("fsync manifest")
             os.fsync(file.fileno())
+        durable()
         self.step("rename manifest")
         os.rename(temporary, final)
         try:

@@ -17,8 +17,8 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -329,12 +329,9 @@ class Transaction:
             raise ValueError(f"the body names files that are not kept: {sorted(unknown)}")
         timestamp_ms = max(time.time_ns() // 1_000_000, store.manifest.timestamp_ms)
         try:
-            if self._writer is not None and own & live.keys():
-                self._directory.step("flush data")
-                self._writer.flush()
-                self._directory.step("fsync data")
-                self._writer.sync()
-            self._directory.publish(self.version, encode(self.version, timestamp_ms, text))
+            manifest = encode(self.version, timestamp_ms, text)
+            with self._syncing() if own & live.keys() else nullcontext(_nothing) as durable:
+                self._directory.publish(self.version, manifest, durable)
         except OSError as failure:
             if isinstance(failure, DoubtfulError):
                 # A crash may bring the manifest back; the file that it names must be there then.
@@ -348,6 +345,14 @@ class Transaction:
             self._end()
             store._expire()
         return store.manifest
+
+    def _syncing(self) -> AbstractContextManager[Callable[[], None]]:
+        """The data file becomes durable while its manifest is written."""
+        assert self._writer is not None
+        self._directory.step("flush data")
+        self._writer.flush()
+        self._directory.step("fsync data")
+        return self._writer.syncing()
 
     def abort(self) -> None:
         """Forget the version and delete what was written for it; harmless when it is over."""
@@ -389,6 +394,10 @@ class Transaction:
         self.abort()
         what = failure.strerror or str(failure)
         return error("INCR_STATE_WRITE", path=self._directory.path, what=what)
+
+
+def _nothing() -> None:
+    """What a version without data waits for."""
 
 
 def _missing(file: str) -> Exception:

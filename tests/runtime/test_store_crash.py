@@ -253,15 +253,16 @@ def test_nothing_is_named_before_it_is_durable(
     """The order that the law needs, as the operating system is asked for it."""
     store, _ = prepared(tmp_path)
     log: list[str] = []
-    durable: list[int] = []
+    durable: dict[str, int] = {}
     fsync, rename = os.fsync, os.rename
 
     def logged_fsync(descriptor: int) -> None:
         status = os.fstat(descriptor)
         paths = [tmp_path, *tmp_path.iterdir()]
-        log.append("sync " + next(p.name[:4] for p in paths if p.stat().st_ino == status.st_ino))
-        durable.append(status.st_size)
+        name = next(p.name[:4] for p in paths if p.stat().st_ino == status.st_ino)
         fsync(descriptor)
+        durable[name] = status.st_size
+        log.append(f"sync {name}")
 
     def logged_rename(source: Path, target: Path) -> None:
         log.append(f"rename {source.suffix} {target.name[:4]}")
@@ -271,9 +272,32 @@ def test_nothing_is_named_before_it_is_durable(
     monkeypatch.setattr(os, "rename", logged_rename)
     manifest = commit(store)
     store.close()
-    assert durable[0] == sum(Segment.from_json(run).length for run in runs(manifest))
-    assert durable[1] == (tmp_path / f"manifest-{4:020d}.json").stat().st_size
-    assert log == ["sync data", "sync mani", "rename .tmp mani", "sync " + tmp_path.name[:4]]
+    assert durable["data"] == sum(Segment.from_json(run).length for run in runs(manifest))
+    assert durable["mani"] == (tmp_path / f"manifest-{4:020d}.json").stat().st_size
+    assert sorted(log[:2]) == ["sync data", "sync mani"]
+    assert log[2:] == ["rename .tmp mani", "sync " + tmp_path.name[:4]]
+
+
+def test_data_that_cannot_be_made_durable_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = prepared(tmp_path)
+    data, fsync = tmp_path.glob, os.fsync
+
+    def failing(descriptor: int) -> None:
+        inode = os.fstat(descriptor).st_ino
+        if any(path.stat().st_ino == inode for path in data("data-*")):
+            raise full()
+        fsync(descriptor)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", failing)
+        with pytest.raises(IncrementalError, match="INCR_STATE_WRITE"):
+            commit(store)
+    check(store, tmp_path, 3)
+    commit(store)
+    check(store, tmp_path, 4)
+    store.close()
 
 
 def test_a_write_that_really_fails_half_way(tmp_path: Path) -> None:
