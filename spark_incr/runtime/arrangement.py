@@ -16,7 +16,7 @@ the rest: a range of hashes is a lineage, one hash is a row of it. Both look-ups
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,6 +76,13 @@ class Located:
     probe: Ints
     run: Ints
     row: Ints
+
+    def by_run(self, runs: Sequence[Run]) -> Iterator[tuple[Run, Ints]]:
+        """The runs that have matches, and the rows of each: they come run by run."""
+        ends = self.run.searchsorted(np.arange(len(runs) + 1))
+        for run, low, high in zip(runs, ends[:-1], ends[1:], strict=True):
+            if low < high:
+                yield run, self.row[low:high]
 
 
 NOWHERE = Located(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
@@ -179,13 +186,7 @@ class Snapshot:
 
     def gather(self, located: Located, names: Sequence[str]) -> list[pa.Array]:
         """The named columns of located rows, in the order of `located`."""
-        # Located rows come run by run, so concatenation keeps their order.
-        ends = np.searchsorted(located.run, np.arange(len(self.runs) + 1))
-        parts = [
-            (run.rows, located.row[low:high])
-            for run, low, high in zip(self.runs, ends[:-1], ends[1:], strict=True)
-            if low < high
-        ]
+        parts = [(run.rows, at) for run, at in located.by_run(self.runs)]
         if not parts:
             return [pa.array([], self.layout.schema.field(name).type) for name in names]
         if len(parts) == 1:
@@ -282,13 +283,10 @@ class Arrangement:
         if not len(dead.row) and not rows.num_rows:
             return
         kills: dict[int, Ints] = {}
-        for index, run in enumerate(self.runs):
-            low, high = np.searchsorted(dead.run, [index, index + 1])
-            if low < high:
-                at = dead.row[low:high]
-                run.kill(at, self.version)
-                self._killed.append((run, at))
-                kills[run.number] = at
+        for run, at in dead.by_run(self.runs):
+            run.kill(at, self.version)
+            self._killed.append((run, at))
+            kills[run.number] = at
         if not (hashes[1:] >= hashes[:-1]).all():
             order = sorted_order(hashes, self.layout.extended)
             rows, hashes = rows_taken(rows, order), hashes[order]

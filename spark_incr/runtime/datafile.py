@@ -11,7 +11,7 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -60,10 +60,13 @@ class DataWriter:
         self._file.flush()
 
     @contextmanager
-    def syncing(self) -> Iterator[Callable[[], None]]:
+    def syncing(self, disk: Executor) -> Iterator[Callable[[], None]]:
         """Make the file durable while the block runs; what it gets waits for that, and fails by it."""
-        with ThreadPoolExecutor(1) as thread:
-            yield thread.submit(os.fsync, self._raw.fileno()).result
+        synced = disk.submit(os.fsync, self._raw.fileno())
+        try:
+            yield synced.result
+        finally:
+            wait([synced])
 
     def close(self) -> None:
         """Give up the descriptor; what was not flushed is lost, and cannot fail here."""

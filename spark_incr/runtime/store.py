@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
@@ -68,6 +69,7 @@ class Store:
         self._stuck = False
         self._maps: dict[str, MappedFile] = {}
         self._pins: Counter[int] = Counter()
+        self._disk = ThreadPoolExecutor(1, "spark_incr disk")  # waits for it beside the writer
 
     @staticmethod
     def open(
@@ -100,6 +102,7 @@ class Store:
         if self._transaction is not None:
             self._transaction.abort()
         self._maps.clear()
+        self._disk.shutdown()
         if self._lock is not None:
             self._lock.release()
 
@@ -352,7 +355,7 @@ class Transaction:
         self._directory.step("flush data")
         self._writer.flush()
         self._directory.step("fsync data")
-        return self._writer.syncing()
+        return self._writer.syncing(self._store._disk)
 
     def abort(self) -> None:
         """Forget the version and delete what was written for it; harmless when it is over."""

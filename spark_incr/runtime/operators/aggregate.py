@@ -7,7 +7,7 @@ value is computed anew only for groups whose multiset changed; a maximum only wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,6 +111,16 @@ class AggregateOperator:
         self._groups = Arrangement(Layout(self.state_schema, stage.keys, stage.keys))
         self._multisets = {m.name: Arrangement(self._layout(m)) for m in stage.multisets if m.kept}
         self.arrangements = {"groups": self._groups, **self._multisets}
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of all accumulators."""
+        return [name for a in self.accumulators for name in self.physical[a.name]]
+
+    def by_accumulator(self, vectors: Iterable[Vector]) -> dict[str, list[Vector]]:
+        """The values of these columns, accumulator by accumulator."""
+        each = iter(vectors)
+        return {a.name: [next(each) for _ in self.physical[a.name]] for a in self.accumulators}
 
     def _layout(self, multiset: Multiset) -> Layout:
         fields = [
@@ -224,14 +234,9 @@ class AggregateOperator:
     # Accumulators
 
     def _stored(self, batch: _Batch, snapshot: Snapshot) -> dict[str, list[Vector]]:
-        return {
-            a.name: spread(
-                [values(c) for c in snapshot.gather(batch.located, self.physical[a.name])],
-                batch.located.probe,
-                batch.count,
-            )
-            for a in self.accumulators
-        }
+        gathered = snapshot.gather(batch.located, self.names)
+        vectors = spread([values(c) for c in gathered], batch.located.probe, batch.count)
+        return self.by_accumulator(vectors)
 
     def _deltas(
         self, batch: _Batch, multisets: Mapping[str, _MultisetChange]

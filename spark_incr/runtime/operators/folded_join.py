@@ -19,7 +19,7 @@ from spark_incr.plan.stages import ROWS, AggregateStage
 from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
 from spark_incr.runtime.changes import weights, with_weights
-from spark_incr.runtime.columns import Ints, arrays, from_values, rows_taken, single, taken, values
+from spark_incr.runtime.columns import Ints, arrays, from_values, rows_taken, taken, values
 from spark_incr.runtime.keys import group_rows
 from spark_incr.runtime.operators.accumulate import homomorphism, spread
 from spark_incr.runtime.operators.aggregate import AggregateOperator
@@ -37,7 +37,7 @@ class FoldedJoinOperator:
         self.schema = self._aggregate.schema
         self.output = self._aggregate.output
         self._accumulators = self._aggregate.accumulators
-        self._physical = [n for a in self._accumulators for n in self._aggregate.physical[a.name]]
+        self._physical = self._aggregate.names
         self._right = fold.right
         self._rows = Side(fold.rows, fold.row_keys, fold.join.null_safe, False, tables)
         self._lineage, self._keys = list(fold.lineage), list(fold.keys)
@@ -120,13 +120,13 @@ class FoldedJoinOperator:
         snapshot = self._state.snapshot()
         hashes = self._state.layout.hashes(delta)
         located = snapshot.find(delta, hashes)
-        after: dict[str, list[Vector]] = {}
-        for accumulator in self._accumulators:
-            names = self._aggregate.physical[accumulator.name]
-            stored = [values(c) for c in snapshot.gather(located, names)]
-            before = spread(stored, located.probe, delta.num_rows)
-            change = [values(single(delta.column(n))) for n in names]
-            after[accumulator.name] = MONOIDS[accumulator.monoid].merge(before, change)
+        stored = [values(c) for c in snapshot.gather(located, self._physical)]
+        before = self._aggregate.by_accumulator(spread(stored, located.probe, delta.num_rows))
+        change = self._aggregate.by_accumulator(map(values, arrays(delta, self._physical)))
+        after = {
+            a.name: MONOIDS[a.monoid].merge(before[a.name], change[a.name])
+            for a in self._accumulators
+        }
         count = after[ROWS][0]
         assert (count >= 0).all(), "a row was taken out that was not there"
         vectors = [vector for a in self._accumulators for vector in after[a.name]]
