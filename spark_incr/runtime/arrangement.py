@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_incr.runtime.columns import (
+    Bools,
     Hashes,
     Ints,
     arrays,
@@ -46,6 +47,7 @@ _REST_MASK = (np.uint64(1) << REST_BITS) - np.uint64(1)
 # into one of the next. Runs of the lowest level are cheap to merge and are merged at once.
 _FANOUT = 4
 _LOWEST = 1024
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -71,30 +73,35 @@ class Layout:
 
 @dataclass(frozen=True)
 class Located:
-    """Matches of probes in an arrangement: probe number, run (index in the spine), row."""
+    """Matches of probes in a spine, run by run: probe number, row, and how many each run has."""
 
     probe: Ints
-    run: Ints
     row: Ints
+    counts: Sequence[int]
 
     def by_run(self, runs: Sequence[Run]) -> Iterator[tuple[Run, Ints]]:
-        """The runs that have matches, and the rows of each: they come run by run."""
-        ends = self.run.searchsorted(np.arange(len(runs) + 1))
-        for run, low, high in zip(runs, ends[:-1], ends[1:], strict=True):
-            if low < high:
+        """The runs that have matches, and the rows of each."""
+        high = 0
+        for run, count in zip(runs, self.counts, strict=True):
+            low, high = high, high + count
+            if count:
                 yield run, self.row[low:high]
 
-
-NOWHERE = Located(*(np.zeros(0, dtype=np.int64) for _ in range(3)))
+    def where(self, chosen: Bools) -> Located:
+        """The matches that are chosen."""
+        ends = np.cumsum([0, *self.counts])
+        kept = np.append(0, np.cumsum(chosen))[ends]
+        return Located(self.probe[chosen], self.row[chosen], np.diff(kept).tolist())
 
 
 def _located(found: Sequence[tuple[Ints, Ints]]) -> Located:
     """What was found in each run of a spine."""
-    if not any(len(rows) for _, rows in found):
-        return NOWHERE
-    run = np.repeat(np.arange(len(found)), [len(rows) for _, rows in found])
-    probes, rows = zip(*found, strict=True)
-    return Located(np.concatenate(probes), run, np.concatenate(rows))
+    counts = [len(rows) for _, rows in found]
+    parts = [part for part, count in zip(found, counts, strict=True) if count]
+    if len(parts) == 1:
+        return Located(*parts[0], counts)
+    probes, rows = zip(*parts, strict=True) if parts else ((_NONE,), (_NONE,))
+    return Located(np.concatenate(probes), np.concatenate(rows), counts)
 
 
 @dataclass(frozen=True)
@@ -145,12 +152,11 @@ class Snapshot:
         )
         if not len(located.probe):
             return located
-        probe, run = located.probe if order is None else order[located.probe], located.run
-        stored, asked = self.gather(located, names), [taken(key, probe) for key in keys]
-        same = equal_columns(stored, asked, len(probe))
-        if same.all():
-            return Located(probe, run, located.row)
-        return Located(probe[same], run[same], located.row[same])
+        if order is not None:
+            located = Located(order.take(located.probe), located.row, located.counts)
+        stored, asked = self.gather(located, names), [taken(key, located.probe) for key in keys]
+        same = equal_columns(stored, asked, len(located.probe))
+        return located if same.all() else located.where(same)
 
     def _locate_numbers(self, names: Sequence[str], keys: Sequence[pa.Array]) -> Located | None:
         """What `_locate` says, if the key is one number and each run knows their places."""
@@ -278,15 +284,15 @@ class Arrangement:
     def snapshot(self) -> Snapshot:
         return Snapshot(self.layout, self.runs, self.version)
 
-    def replace(self, dead: Located, rows: pa.Table, hashes: Hashes) -> None:
-        """Take located rows out and put rows in; their identities must not be live."""
-        if not len(dead.row) and not rows.num_rows:
-            return
+    def replace(self, dead: Located | None, rows: pa.Table, hashes: Hashes) -> None:
+        """Take located rows out, if there are any, and put rows in; their identities must not be live."""
         kills: dict[int, Ints] = {}
-        for run, at in dead.by_run(self.runs):
+        for run, at in dead.by_run(self.runs) if dead is not None else ():
             run.kill(at, self.version)
             self._killed.append((run, at))
             kills[run.number] = at
+        if not kills and not rows.num_rows:
+            return
         if not (hashes[1:] >= hashes[:-1]).all():
             order = sorted_order(hashes, self.layout.extended)
             rows, hashes = rows_taken(rows, order), hashes[order]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.runtime.arrangement import NOWHERE, Arrangement, Layout, Located
+from spark_incr.runtime.arrangement import Arrangement, Layout, Located
 from spark_incr.runtime.changes import WEIGHT, add, reweighted, weights
 from spark_incr.runtime.columns import Bools, Hashes, Ints, arrays, rows_taken, values
 from spark_incr.runtime.keys import group_rows, sorted_order
@@ -133,6 +133,6 @@ def add_arranged(bag: Arrangement, changes: Arranged) -> None:
     """Add a batch that is in the order of the bag."""
     leaves = weights(changes.rows) < 0
     if not leaves.any():
-        bag.replace(NOWHERE, changes.rows, changes.hashes)
+        bag.replace(None, changes.rows, changes.hashes)
     else:
         exchange(bag, find_departing(bag, changes.where(leaves)), changes.where(~leaves))
