@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
 from spark_incr.java import ensure_java
 
 ORDINARY_EXAMPLES = 200
+
+# For every Spark that a test starts, in this process or in another. Each query runs once, so time that
+# the optimizing compiler spends on Spark's own code is lost, too.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
         print_blob=True,
     )
     settings.load_profile("spark_incr")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+    for kind in (JVMView, JavaPackage):
+        kind.__getattr__ = _remembered(kind.__getattr__)
+
+
+def _remembered(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """A name of Java's is looked for in all of Spark's jars each time; its meaning stays the same."""
+
+    def found(place: Any, name: str) -> Any:
+        place.__dict__[name] = look_up(place, name)
+        return place.__dict__[name]
+
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +75,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC")
         # Each query runs once, so time spent on making it fast is lost.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -422,9 +422,9 @@ def _fails(frame: DataFrame) -> bool:
 
 
 def _nullable(frame: DataFrame) -> DataFrame:
-    """The frame with NULL allowed at any depth: else PySpark cannot read a struct that is NULL."""
+    """The frame with NULL allowed within its values: else PySpark cannot read a struct that is NULL."""
     schema = frame.schema.toNullable()
-    if schema == frame.schema:
+    if [f.dataType for f in schema] == [f.dataType for f in frame.schema]:
         return frame
     # By position: structs may have two fields of one name.
     numbered = frame.toDF(*map(str, range(len(schema))))
