@@ -79,7 +79,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
-        # Nobody looks at past jobs, or at the lines of Python that a column came from.
+        # Nobody looks at past jobs, at their plans, or at the lines of Python that a column came from.
+        .config("spark.sql.ui.explainMode", "simple")
         .config("spark.ui.retainedJobs", "10")
         .config("spark.ui.retainedStages", "10")
         .config("spark.ui.retainedTasks", "100")
