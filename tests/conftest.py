@@ -20,6 +20,19 @@ ORDINARY_EXAMPLES = 200
 # the optimizing compiler spends on Spark's own code is lost, too.
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
+# Two workers share the files in order. A long one that begins last is run by one of them alone.
+LONG_FILES = {
+    *("test_random_queries.py", "test_collations.py", "test_types.py", "test_views.py"),
+    *("test_constructs.py", "test_char.py", "test_models.py", "test_dbt.py", "test_tpch.py"),
+    *(
+        "test_intervals.py",
+        "test_table_functions.py",
+        "test_full.py",
+        "test_server.py",
+        "test_cli.py",
+    ),
+}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
@@ -56,6 +69,10 @@ def _remembered(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]
         return place.__dict__[name]
 
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONG_FILES)
 
 
 @pytest.fixture(scope="session")
