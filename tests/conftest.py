@@ -21,17 +21,13 @@ ORDINARY_EXAMPLES = 200
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 # Two workers share the files in order. A long one that begins last is run by one of them alone.
-LONG_FILES = {
-    *("test_random_queries.py", "test_collations.py", "test_types.py", "test_views.py"),
-    *("test_constructs.py", "test_char.py", "test_models.py", "test_dbt.py", "test_tpch.py"),
-    *(
-        "test_intervals.py",
-        "test_table_functions.py",
-        "test_full.py",
-        "test_server.py",
-        "test_cli.py",
-    ),
-}
+LONG_FILES = frozenset(
+    f"test_{name}.py"
+    for name in """
+    char cli collations constructs dbt full intervals models random_queries server table_functions
+    tpch types views
+    """.split()
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
