@@ -21,9 +21,10 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@
 
-# Two workers, each with a Spark of its own; the tests of a file stay together and share their fixtures.
+# Two workers, each with a Spark of its own; the tests of a file stay together and share their fixtures,
+# and the files begin in the order of tests/conftest.py.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup
 	$(BIN)/ruff check .

@@ -37,6 +37,7 @@ from spark_incr.plan.types import (
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.nested import made_of, parts_of
 
+_COMPILED = "spark.sql.codegen.factoryMode"
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _SESSION = "spark.sessionWindow"
 _CHAR = re.compile(r"char\((\d+)\)")
@@ -255,9 +256,13 @@ def _converted(failure: Py4JJavaError) -> Exception:
 
 
 def held(frame: DataFrame) -> DataFrame:
-    """The rows that a frame has now, kept by Spark as it has them."""
+    """The rows that a frame has now, kept by Spark as it has them.
+
+    The job is no query of the session, so its tasks are told by the thread whether to compile.
+    """
     spark = frame.sparkSession
     java: Any = spark._jvm
+    spark.sparkContext.setLocalProperty(_COMPILED, str(spark.conf.get(_COMPILED)))
     execution = frame._jdf.queryExecution()
     try:
         rows = execution.executedPlan().executeCollect()

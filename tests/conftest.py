@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
 from spark_incr.java import ensure_java
 
 ORDINARY_EXAMPLES = 200
+
+# For every Spark that a test starts, in this process or in another. Each query runs once, so time that
+# the optimizing compiler spends on Spark's own code is lost, too.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+# Two workers share the files in order. A long one that begins last is run by one of them alone.
+LONG_FILES = frozenset(
+    f"test_{name}.py"
+    for name in """
+    char cli collations constructs dbt full intervals models random_queries server table_functions
+    tpch types views
+    """.split()
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +52,23 @@ def pytest_configure(config: pytest.Config) -> None:
         print_blob=True,
     )
     settings.load_profile("spark_incr")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+    for kind in (JVMView, JavaPackage):
+        kind.__getattr__ = _remembered(kind.__getattr__)
+
+
+def _remembered(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """A name of Java's is looked for in all of Spark's jars each time; its meaning stays the same."""
+
+    def found(place: Any, name: str) -> Any:
+        place.__dict__[name] = look_up(place, name)
+        return place.__dict__[name]
+
+    return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONG_FILES)
 
 
 @pytest.fixture(scope="session")
@@ -56,18 +88,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC")
         # Each query runs once, so time spent on making it fast is lost.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
-        # Nobody looks at past jobs, or at the lines of Python that a column came from.
+        # Nobody looks at past jobs, at their plans, or at the lines of Python that a column came from.
+        .config("spark.sql.ui.explainMode", "simple")
         .config("spark.ui.retainedJobs", "10")
         .config("spark.ui.retainedStages", "10")
         .config("spark.ui.retainedTasks", "100")
         .config("spark.sql.ui.retainedExecutions", "10")
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.driver.memory", "2g")
+        # Plans live until their test ends, and no longer.
+        .config("spark.driver.extraJavaOptions", "-Xms2g -Xmn1g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))

@@ -218,6 +218,17 @@ class _Step:
     failure: Exception | None = None
 
 
+@dataclass(frozen=True)
+class _Recomputed:
+    """A query of Spark's over the tables that it reads, as they are."""
+
+    frame: DataFrame
+    read: Mapping[str, Model]
+
+    def holds(self, models: Mapping[str, Model]) -> bool:
+        return all(models[name] is model for name, model in self.read.items())
+
+
 class _Run:
     """An engine, the model beside it, and the steps so far."""
 
@@ -245,6 +256,8 @@ class _Run:
         self.unreferred: dict[str, list[pa.Table]] = {}
         self.static: Mapping[str, pa.Table] = static
         self.steps: list[_Step] = []
+        self.offered: dict[str, Model] = {}
+        self.recomputed: dict[str, _Recomputed] = {}
         self.engine = Engine(spark, directory)
 
     def create_views(self) -> None:
@@ -335,18 +348,27 @@ class _Run:
             self.steps[-1].actual.update(self.results("Arrow runtime, reopened"))
 
     def recomputation(self, models: Mapping[str, Model]) -> dict[str, DataFrame]:
-        """The queries over the model; they hold on to these rows whatever the names mean later."""
+        """The queries over the model; they hold on to these rows whatever the names mean later.
+
+        A query none of whose tables has changed is the frame that it was.
+        """
         for name, model in models.items():
-            columns = columns_for(model.definition.schema)
-            self.named(name, offered(self.spark, model.to_arrow(), columns))
-        frames = {}
+            if self.offered.get(name) is not model:
+                columns = columns_for(model.definition.schema)
+                self.named(name, offered(self.spark, model.to_arrow(), columns))
+                self.offered[name] = model
         for name, query in self.definitions.items():
+            known = self.recomputed.get(name)
+            if known is not None and known.holds(models):
+                continue
             frame = self.spark.sql(query)
-            if name in self.targets:
-                frames[name] = _nullable(frame)
-            else:
+            read = known.read if known is not None else _read(frame, models)
+            if name not in self.targets:
                 self.named(name, frame)
-        return frames
+            self.recomputed[name] = _Recomputed(
+                _nullable(frame), {table: models[table] for table in read}
+            )
+        return {name: self.recomputed[name].frame for name in self.targets}
 
     def compare(self, tolerance: Tolerance) -> None:
         succeeded = [step for step in self.steps if step.failure is None]
@@ -386,7 +408,12 @@ class _Run:
 
     def expectations(self, steps: Sequence[_Step], frames: Sequence[DataFrame]) -> list[pa.Table]:
         """What Spark gives for each step, by one query if it can."""
-        numbered = [frame.select("*", F.lit(i).alias(_STEP)) for i, frame in enumerate(frames)]
+        places = {id(frame): i for i, frame in reversed([*enumerate(frames)])}
+        numbered = [
+            frame.select("*", F.lit(i).alias(_STEP))
+            for i, frame in enumerate(frames)
+            if places[id(frame)] == i
+        ]
         union = numbered[0]
         for frame in numbered[1:]:
             union = union.unionAll(frame)
@@ -399,9 +426,9 @@ class _Run:
         numbers = result.column(_STEP).to_pylist()
         return [
             result.take(
-                pa.array([at for at, n in enumerate(numbers) if n == i], pa.int64())
+                pa.array([at for at, n in enumerate(numbers) if n == places[id(frame)]], pa.int64())
             ).drop_columns([_STEP])
-            for i in range(len(steps))
+            for frame in frames
         ]
 
     def expectation(self, step: _Step, frame: DataFrame) -> pa.Table:
@@ -413,6 +440,13 @@ class _Run:
             raise AssertionError(f"{step.label}: Spark fails, this does not") from failure
 
 
+def _read(frame: DataFrame, names: Iterable[str]) -> list[str]:
+    """Those of the names that stand in Spark's plan of a query."""
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    text = plan.toString().lower()
+    return [name for name in names if f"`{name.replace('`', '``').lower()}`" in text]
+
+
 def _fails(frame: DataFrame) -> bool:
     try:
         computed(frame)
@@ -422,9 +456,9 @@ def _fails(frame: DataFrame) -> bool:
 
 
 def _nullable(frame: DataFrame) -> DataFrame:
-    """The frame with NULL allowed at any depth: else PySpark cannot read a struct that is NULL."""
+    """The frame with NULL allowed within its values: else PySpark cannot read a struct that is NULL."""
     schema = frame.schema.toNullable()
-    if schema == frame.schema:
+    if [f.dataType for f in schema] == [f.dataType for f in frame.schema]:
         return frame
     # By position: structs may have two fields of one name.
     numbered = frame.toDF(*map(str, range(len(schema))))
