@@ -58,3 +58,22 @@ QUERIES = [
 @pytest.mark.parametrize("query", QUERIES)
 def test_stage_follows_its_input(spark: SparkSession, query: str) -> None:
     check(spark, TABLES, query, BATCHES)
+
+
+def test_windows_agree_on_which_copy_of_a_row_is_which(spark: SparkSession) -> None:
+    over_all, over_some = "(ORDER BY k, a DESC)", "(PARTITION BY k % 2 ORDER BY a, k)"
+    queries = [
+        f"SELECT k, a, lead(a, 2) OVER {over_all} AS l, ntile(4) OVER {over_some} AS n FROM t",
+        f"SELECT k, a, row_number() OVER {over_some} AS r, lag(k, 2) OVER {over_all} AS l,"
+        f" ntile(2) OVER (PARTITION BY a ORDER BY k) AS n FROM t",
+        f"SELECT k, r, sum(a) OVER {over_all} AS s, nth_value(r, 2) OVER (ORDER BY a, k) AS v"
+        f" FROM (SELECT *, row_number() OVER {over_some} AS r FROM t WHERE a > 0)",
+    ]
+    rows = [(k, a) for k in range(4) for a in range(3)]
+    batches = [
+        insert("t", *rows, *rows[::2], *rows[::3]),
+        insert("t", *rows[1::2]),
+        delete("t", *rows[::3], *rows[:2]),
+        update("t", (rows[4], rows[5]), (rows[7], rows[1])),
+    ]
+    check(spark, {"t": "k INT, a INT"}, queries, batches, reference=2)
