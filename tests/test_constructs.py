@@ -638,6 +638,11 @@ CLOCK, RANDOM = "Store the time", "Store the value"
             "INCR_UNSUPPORTED",
             "",
         ),
+        (
+            "SELECT count(*) AS n FROM t GROUP BY CUBE (session_window(timestamp_seconds(a), '1 hour'))",
+            "INCR_UNSUPPORTED",
+            "each set",
+        ),
     ],
 )
 def test_refusals_say_what_to_do(
