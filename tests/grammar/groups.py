@@ -66,7 +66,10 @@ def sessions(draw: Draw, rest: str, scope: Scope) -> Select:
     keys = draw.random.sample(others, min(len(others), draw.choose([0, 1, 1, 2])))
     shown = [Column(f"session_window.{part}", time.kind) for part in ("start", "end")]
     calls = [draw.aggregate(scope) for _ in range(draw.choose([0, 1, 2]))]
-    by = ", ".join(draw.shuffled([session, *(k.text for k in keys)]))
+    texts = [k.text for k in keys]
+    by = ", ".join(draw.shuffled([session, *texts]))
+    if keys and draw.chance(4):
+        by = f"{session}, {draw.choose(['ROLLUP', 'CUBE'])} ({', '.join(texts)})"
     having = ""
     if draw.chance(4):
         having = f" HAVING {draw.expression(comparable([*keys, *calls]), 'bool', 1)}"
