@@ -232,6 +232,10 @@ GROUPS: dict[str, list[str]] = {
              SELECT base.k, d + 1 FROM r, base WHERE base.id = r.n AND d < 2) SELECT * FROM r""",
         """WITH RECURSIVE r(n) MAX RECURSION LEVEL 3 AS
              (SELECT id FROM t WHERE id < 3 UNION ALL SELECT n + 2 FROM r WHERE n < 4) SELECT n FROM r""",
+        """WITH RECURSIVE r(n) AS (SELECT min(id) FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 4)
+           SELECT id + 1 = (SELECT max(n) FROM r) AS a, id - 2 = (SELECT min(n) FROM r) AS b,
+             k * 3 = (SELECT count(*) FROM r) AS c, k % 5 = (SELECT sum(n) FROM r) AS d,
+             -id = (SELECT max(n) - 7 FROM r) AS e, k & 6 = (SELECT min(n) + 8 FROM r) AS f FROM t""",
     ],
     "pivot": [
         "SELECT * FROM (SELECT id, k, s FROM t) PIVOT (sum(id) FOR s IN ('a', 'b', 'z'))",
@@ -637,6 +641,11 @@ CLOCK, RANDOM = "Store the time", "Store the value"
             " SELECT session_window(timestamp_seconds(a), '1 hour') AS s FROM t",
             "INCR_UNSUPPORTED",
             "",
+        ),
+        (
+            "SELECT count(*) AS n FROM t GROUP BY CUBE (session_window(timestamp_seconds(a), '1 hour'))",
+            "INCR_UNSUPPORTED",
+            "each set",
         ),
     ],
 )

@@ -290,7 +290,8 @@ def test_percentiles(spark: SparkSession) -> None:
         spark,
         {"t": "k STRING, v INT"},
         """SELECT k, percentile(v, 0.5) AS p, median(v) AS m, percentile(v, array(0, 0.1, 1.0)) AS ps,
-             percentile(v, 0.3) FILTER (WHERE v > 2) AS few, percentile(CAST(v AS DECIMAL(10,2)), 0.25) AS d
+             percentile(v, 0.3) FILTER (WHERE v > 2) AS few, percentile(CAST(v AS DECIMAL(10,2)), 0.25) AS d,
+             percentile(IF(v = 1, CAST('-Infinity' AS DOUBLE), v), 0.2) AS below
            FROM t GROUP BY k""",
         rows,
         texts=True,
@@ -713,6 +714,12 @@ def test_views_hand_on_what_their_sessions_are(spark: SparkSession) -> None:
             "SELECT w.start AS b, w.end AS e, sum(n) AS n FROM by_key GROUP BY w",
             "SELECT DISTINCT w FROM by_key",
             "SELECT w.start AS b, k FROM each",
+            """SELECT w.start AS b, w.end AS e, k, grouping(k) AS g, count(*) AS n, max(w.start) AS own
+               FROM each GROUP BY w, ROLLUP (k)""",
+            "SELECT w.start AS b, k, sum(n) AS n FROM by_key GROUP BY GROUPING SETS ((k, w), (w), (w))",
+            """SELECT DISTINCT i.k, l.b, l.n FROM each AS i JOIN LATERAL (
+                 SELECT w.start AS b, count(*) AS n FROM each AS o WHERE o.k <= i.k GROUP BY w) AS l""",
+            "FROM each |> AGGREGATE count(*) AS n GROUP BY w |> SELECT n, w.start AS b",
         ],
         [
             insert("t", (1, 0), (1, 1800), (2, 1000), (2, 9000), (None, 0), (3, None)),

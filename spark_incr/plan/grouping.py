@@ -15,6 +15,7 @@ from spark_incr.plan.grouping_sets import expand, grouping_bit
 from spark_incr.plan.nodes import Aggregate, Call, Node, column, columns_in
 from spark_incr.plan.padding import padded
 from spark_incr.plan.scope import Bound, Scope, find_column, spelled
+from spark_incr.plan.sessions import in_sessions
 from spark_incr.plan.syntax import (
     aggregate_call,
     canonical,
@@ -320,6 +321,8 @@ class AggregateReader:
             below = expand(
                 below, pairs, self.sets, self.set_names[0], self.set_names[1], self.env.context
             )
+            apart = [*self.key_names, self.set_names[1]]
+            below = in_sessions(below, [column(name) for name in apart], self.env)
         names = [*self.key_names, *self.set_names]
         keys = tuple(Field(name, below.type_of(name)) for name in names)
         schema = keys + tuple(Field(c.name, c.type) for c in calls)

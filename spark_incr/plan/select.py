@@ -32,7 +32,7 @@ from spark_incr.plan.ordering import (
 )
 from spark_incr.plan.relations import build_from, generated
 from spark_incr.plan.scope import Bound, Scope, Visible, spelled
-from spark_incr.plan.sessions import in_sessions
+from spark_incr.plan.sessions import in_sessions, refuse_left_out
 from spark_incr.plan.stars import Items, expand_stars, with_arguments
 from spark_incr.plan.syntax import (
     canonical,
@@ -289,6 +289,7 @@ def _grouped(
     if written_sets is not None:
         chosen = [{canonical(resolved[id(e)]) for e in inside} for inside in written_sets[1]]
         sets = [[canonical(key) in inside for key in keys] for inside in chosen]
+        refuse_left_out(node, keys, sets, written_sets[0][0])
     numbers = {canonical(key): i for i, key in enumerate(keys)}
     written = {
         selected_by(e): numbers[canonical(resolved[id(e)])]

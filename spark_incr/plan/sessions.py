@@ -2,7 +2,7 @@
 
 A column that session_window() has made stays one wherever it goes: under an alias, through joins,
 through the groups of an inner query, out of a view or a table. Each grouping by it joins the windows that touch, in order of
-their start and per value of the other keys. With [s, e) the window of a row, it is an island:
+their start and per value of the other keys; GROUPING SETS do so in each set. With [s, e) the window of a row, it is an island:
 
     first   = s > max(e) of the rows before, or there are none
     session = [min(s), max(e)) of the rows with the same number of firsts up to their start
@@ -53,6 +53,21 @@ def in_sessions(node: Node, keys: Sequence[exp.Expr], env: Environment) -> Node:
     if len(own) > 1:
         raise unsupported(own[1], "GROUP BY of several sessions")
     return _islands(node, own[0].name, [key for key in keys if key is not own[0]], env)
+
+
+def refuse_left_out(
+    node: Node, keys: Sequence[exp.Expr], sets: Sequence[Sequence[bool]], written: exp.Expr
+) -> None:
+    """Raise where a set of GROUPING SETS has no session though the others have: Spark breaks down."""
+    sessions = session_columns(node)
+    for i, key in enumerate(keys):
+        own = isinstance(key, exp.Column) and key.name in sessions
+        if own and not all(inside[i] for inside in sets):
+            raise unsupported(
+                written,
+                "GROUPING SETS that leave out a session",
+                "Group by the session in each set.",
+            )
 
 
 def refuse_sessions(node: Node, names: Sequence[str], written: exp.Expr, what: str) -> None:

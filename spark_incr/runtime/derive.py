@@ -118,7 +118,7 @@ def _percentile(data: Values, type_: pa.DataType, parameters: tuple[Any, ...]) -
         a = numbers[np.searchsorted(ends, before[at] + low[at], "right")]
         b = numbers[np.searchsorted(ends, before[at] + high[at], "right")]
         with np.errstate(all="ignore"):
-            between = (high[at] - position[at]) * a + (position[at] - low[at]) * b
+            between = a + (position[at] - low[at]) * (b - a)
         result[at] = np.where((low[at] == high[at]) | (a == b), a, between)
         results.append(result)
     valid = totals > 0

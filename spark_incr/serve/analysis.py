@@ -71,6 +71,7 @@ _MOMENT = re.compile(
 _RECOMPUTED = "RECOMPUTED BECAUSE"
 _PROGRAM = re.compile(r"\bUSING\s*['\"]", re.IGNORECASE)
 _LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
+_NUMBERED = re.compile(r"(#|UnionLoop(?:Ref)? )(\d+)")
 
 
 class SparkAnalysis:
@@ -362,7 +363,9 @@ class SparkAnalysis:
 
         The analysed plans are compared, with CTEs in place and constants folded: each reading
         numbers its CTEs anew, and a literal may be written as a cast. Recursions are numbered too;
-        plans that hold one are compared as text without the numbers, and relation by relation.
+        plans that hold one are compared as text without the numbers, and relation by relation: in
+        Spark's canonical form, where they may decide which side of an equality comes first, or as
+        the plans stand.
         Constants that hold a map are the same as they are written: Spark does not compare maps.
         """
         try:
@@ -374,8 +377,11 @@ class SparkAnalysis:
             one, two = (self._simplified(frame, folded) for frame in frames)
             if one.sameResult(two):
                 return True
-        texts = [_LOOP.sub(r"\1", plan.canonicalized().toString()) for plan in (one, two)]
-        if texts[0] != texts[1] or "UnionLoop" not in texts[0]:
+        canonical, second = (
+            _LOOP.sub(r"\1", plan.canonicalized().toString()) for plan in (one, two)
+        )
+        same = canonical == second or _counted(one.toString()) == _counted(two.toString())
+        if not same or "UnionLoop" not in canonical:
             return False
         leaves = [items(plan.collectLeaves()) for plan in (one, two)]
         return all(
@@ -494,6 +500,21 @@ class SparkAnalysis:
         with self._as_created():
             result = computed(frame.selectExpr(*texts, index)).sort_by(index)
         return [in_type(single(result.column(i)), arrow_type(t)) for i, t in enumerate(types)]
+
+
+def _counted(plan: str) -> str:
+    """The text of a plan with its columns and recursions numbered as they appear in it.
+
+    >>> _counted("Project [a#71, b#70]\\n+- UnionLoopRef 70, [b#70]")
+    'Project [a#0, b#1]\\n+- UnionLoopRef 2, [b#1]'
+    """
+    numbers: dict[tuple[bool, str], int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        key = (found[1] == "#", found[2])
+        return f"{found[1]}{numbers.setdefault(key, len(numbers))}"
+
+    return _NUMBERED.sub(number, plan)
 
 
 def _struct(schema: Schema) -> T.StructType:

@@ -63,7 +63,7 @@ def change_of(
     if args is not None and not isinstance(args, Mapping):
         args = {f"{PARAMETER}{n}": value for n, value in enumerate(args)}
     context = "" if isinstance(statement, Truncate) else statement.context
-    queries = Queries(spark, args, context)
+    queries = Queries(spark, args, text, context)
     if isinstance(statement, Insert):
         return _insert(queries, statement, target)
     if isinstance(statement, Update):

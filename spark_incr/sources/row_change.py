@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark.sql.types as T
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import IncrementalError, error
@@ -21,6 +22,7 @@ from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.sources.assignment import OVERFLOW
 from spark_incr.sources.defaults import default_sql
 from spark_incr.sources.dml_reader import Name
+from spark_incr.sources.places import place_in
 from spark_incr.sql.names import join_name, quote, quote_name
 
 
@@ -55,15 +57,20 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Queries:
-    """Where a statement's queries run: the session, the parameters, the statement's CTEs."""
+    """Where a statement's queries run: the session, the parameters, the statement and its CTEs."""
 
     spark: SparkSession
     parameters: Mapping[str, Any] | None
+    written: str
     context: str = ""
 
     def analyse(self, query: str) -> DataFrame:
         text = f"{self.context}\n(\n{query}\n)" if self.context else query
-        return self.spark.sql(text, args=dict(self.parameters) if self.parameters else None)
+        try:
+            return self.spark.sql(text, args=dict(self.parameters) if self.parameters else None)
+        except CapturedException as failure:
+            place_in(failure, text, self.written)
+            raise
 
 
 def relation(target: Target, table: Name, alias: str | None = None) -> str:

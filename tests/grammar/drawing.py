@@ -126,8 +126,8 @@ class Draw:
         return f"({self.filled(self.choose(templates), scope, depth - 1)})"
 
     def subquery(self, scope: Scope, kind: str) -> str:
-        """A subquery as a value; one within another reads columns at most."""
-        if self._subqueries:
+        """A subquery as a value; one within another reads the columns around it, a third none."""
+        if self._subqueries > 1:
             return self.expression(scope, kind, 0)
         self._subqueries += 1
         try:

@@ -1,4 +1,4 @@
-"""GROUP BY in its forms, HAVING, and window functions over groups."""
+"""GROUP BY in its forms, HAVING, sessions, and window functions over groups."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from tests.grammar.windows import call
 from tests.grammar.words import ALONE
 
 _TIME = ["window({}, '1 hour').start", "window({}, '2 hours', '1 hour').end"]
+_GAPS = [
+    "'1 microsecond'",
+    "'10 seconds'",
+    "'20000 days'",
+    "CASE WHEN {bool} THEN '1 day' ELSE '0 days' END",
+]
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,28 @@ def grouped(draw: Draw, rest: str, scope: Scope, scalar: bool = False) -> Select
         f"SELECT {items} FROM {rest}{grouping.clause}{having}",
         (*(Column(names[k.text], k.kind) for k in shown), *columns),
     )
+
+
+def sessions(draw: Draw, rest: str, scope: Scope) -> Select:
+    """Rows grouped by the session of a time of theirs, and by columns."""
+    usable = comparable(scope)
+    times = [c for c in usable if c.kind in ("ts", "ntz")]
+    if not times:
+        return grouped(draw, rest, scope)
+    time = draw.choose(times)
+    session = f"session_window({time.text}, {draw.filled(draw.choose(_GAPS), scope, 1)})"
+    others = [c for c in usable if c.kind not in ("ts", "ntz")]
+    keys = draw.random.sample(others, min(len(others), draw.choose([0, 1, 1, 2])))
+    shown = [Column(f"session_window.{part}", time.kind) for part in ("start", "end")]
+    calls = [draw.aggregate(scope) for _ in range(draw.choose([0, 1, 2]))]
+    texts = [k.text for k in keys]
+    by = ", ".join(draw.shuffled([session, *texts]))
+    if keys and draw.chance(4):
+        by = f"{session}, {draw.choose(['ROLLUP', 'CUBE'])} ({', '.join(texts)})"
+    having = ""
+    if draw.chance(4):
+        having = f" HAVING {draw.expression(comparable([*keys, *calls]), 'bool', 1)}"
+    return draw.select([*shown, *keys, *calls], f"{rest} GROUP BY {by}{having}")
 
 
 def _keys(draw: Draw, scope: Scope) -> list[Column]:

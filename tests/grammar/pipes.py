@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.grammar.drawing import Column, Draw, Select, comparable
 from tests.grammar.relations import condition, relation
+from tests.grammar.shapes import pivoted_by, pivoting, unpivoting
 from tests.grammar.words import LITERALS, OUTER_JOINS
 
 
@@ -87,6 +88,28 @@ def _union(draw: Draw, query: Select) -> Select:
     return Select(f"{query.text} |> {word} {draw.select(items, other).text}", query.columns)
 
 
+def _pivot(draw: Draw, query: Select) -> Select:
+    """All columns but two are what PIVOT groups by."""
+    by = pivoted_by(query.columns)
+    if len(query.columns) < 2 or not by or comparable(query.columns) != list(query.columns):
+        return query
+    subject = draw.choose(by)
+    value = draw.choose([c for c in query.columns if c != subject])
+    clause, made = pivoting(draw, subject, value)
+    rest = [c for c in query.columns if c not in (subject, value)]
+    return Select(f"{query.text} |> {clause}", (*rest, *made))
+
+
+def _unpivot(draw: Draw, query: Select) -> Select:
+    """Columns of one kind as rows, beside all others."""
+    kind = draw.choose(query.columns).kind
+    chosen = [c for c in query.columns if c.kind == kind][: draw.choose([1, 2, 3])]
+    name, value = draw.name("n"), draw.name("v")
+    rest = [c for c in query.columns if c not in chosen]
+    clause = unpivoting(draw, [c.text for c in chosen], name, value)
+    return Select(f"{query.text} |> {clause}", (*rest, Column(name, "str"), Column(value, kind)))
+
+
 _STEPS = [
     _where,
     _where,
@@ -99,4 +122,6 @@ _STEPS = [
     _first,
     _join,
     _union,
+    _pivot,
+    _unpivot,
 ]

@@ -9,7 +9,7 @@ from random import Random
 from spark_incr.plan.types import Schema
 from tests.grammar import subqueries
 from tests.grammar.drawing import Column, Draw, Production, Scope, Select, comparable
-from tests.grammar.groups import grouped
+from tests.grammar.groups import grouped, sessions
 from tests.grammar.pipes import piped
 from tests.grammar.relations import GENERATORS, generated, joined
 from tests.grammar.shapes import first, pivot, recursive, union, unpivot
@@ -23,13 +23,23 @@ def queries(random: Random, tables: Mapping[str, Schema]) -> Draw:
 
 def whole(draw: Draw) -> Select:
     """A query, with CTEs in front."""
-    written = []
-    draw.ctes = {}
-    for _ in range(draw.choose([0, 0, 0, 1, 2])):
+    return _with(draw, draw.choose([0, 0, 0, 1, 2]), draw.choose([0, 1, 1, 2]))
+
+
+def _common(draw: Draw, depth: int) -> Select:
+    """A query within another, with a CTE of its own beside those around it."""
+    return _with(draw, 1, depth - 1)
+
+
+def _with(draw: Draw, count: int, depth: int) -> Select:
+    """A query behind some CTEs, which are out of sight where it ends."""
+    written, around = [], draw.ctes
+    for _ in range(count):
         text, name, columns = _cte(draw)
         written.append(text)
-        draw.ctes[name] = Select(text, columns)
-    result = draw.query(draw.choose([0, 1, 1, 2]))
+        draw.ctes = {**draw.ctes, name: Select(text, columns)}
+    result = draw.query(depth)
+    draw.ctes = around
     if not written:
         return result
     text = f"SELECT * FROM ({result.text})" if result.text.startswith("WITH ") else result.text
@@ -120,6 +130,11 @@ def _total(draw: Draw, depth: int) -> Select:
     return grouped(draw, text, scope, scalar=True)
 
 
+def _sessions(draw: Draw, depth: int) -> Select:
+    text, scope = _source(draw, depth)
+    return sessions(draw, text, scope)
+
+
 def _windowed(draw: Draw, depth: int) -> Select:
     text, scope = _source(draw, depth)
     return windowed(draw, text, scope)
@@ -159,6 +174,6 @@ def _some(draw: Draw, scope: Scope) -> list[Column]:
 
 _FORMS: list[Production] = [
     *[_plain] * 3, *[_grouped] * 5, _total, _total, _distinct, *[_windowed] * 3,
-    _generated, _exploded, _star, _aliases, pivot, unpivot, piped,
+    _generated, _exploded, _star, _aliases, _sessions, pivot, unpivot, piped,
 ]  # fmt: skip
-_DEEP_FORMS: list[Production] = [*[union] * 3, *[first] * 3, recursive, piped]
+_DEEP_FORMS: list[Production] = [*[union] * 3, *[first] * 3, recursive, piped, _common]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.grammar.drawing import Column, Draw, Select, comparable
+from collections.abc import Sequence
+
+from tests.grammar.drawing import Column, Draw, Scope, Select, comparable
 from tests.grammar.relations import joined, relation
 from tests.grammar.words import LITERALS, SET_OPERATIONS
 
@@ -54,11 +56,22 @@ def pivot(draw: Draw, depth: int) -> Select:
     """Values of a column as columns."""
     text, scope = relation(draw, depth)
     keys = comparable(scope)
-    by = [c for c in keys if c.kind in ("int", "str", "bool", "date")]
+    by = pivoted_by(keys)
     if not by:
         return draw.select([draw.value(scope, 0)], text)
     subject, key, value = draw.choose(by), draw.choose(keys), draw.choose(keys)
     source = f"SELECT {key.text} AS g, {subject.text} AS p, {value.text} AS v FROM {text}"
+    clause, made = pivoting(draw, Column("p", subject.kind), Column("v", value.kind))
+    return draw.select([Column("g", key.kind), *made], f"({source}) {clause}")
+
+
+def pivoted_by(scope: Scope) -> list[Column]:
+    """The columns of which values may become columns."""
+    return [c for c in scope if c.kind in ("int", "str", "bool", "date")]
+
+
+def pivoting(draw: Draw, subject: Column, value: Column) -> tuple[str, list[Column]]:
+    """PIVOT of aggregates of one column for values of another, and the columns it makes."""
     numbers = [("sum", value.kind), ("avg", "dec" if value.kind == "dec" else "approx")]
     options = [("count", "int"), ("max", value.kind), ("min", value.kind)]
     options += numbers if value.kind in ("int", "dec") else []
@@ -66,14 +79,13 @@ def pivot(draw: Draw, depth: int) -> Select:
     literals = LITERALS[subject.kind][:2]
     names = [draw.name("a") for _ in literals]
     chosen = ", ".join(f"{v} AS {n}" for v, n in zip(literals, names, strict=True))
-    listed = ", ".join(f"{f}(v) AS c{i}" for i, (f, _) in enumerate(calls))
+    listed = ", ".join(f"{f}({value.text}) AS c{i}" for i, (f, _) in enumerate(calls))
     made = [
         Column(n if len(calls) == 1 else f"{n}_c{i}", kind)
         for n in names
         for i, (_, kind) in enumerate(calls)
     ]
-    shown = [Column("g", key.kind), *made]
-    return draw.select(shown, f"({source}) PIVOT ({listed} FOR p IN ({chosen}))")
+    return f"PIVOT ({listed} FOR {subject.text} IN ({chosen}))", made
 
 
 def unpivot(draw: Draw, depth: int) -> Select:
@@ -85,10 +97,15 @@ def unpivot(draw: Draw, depth: int) -> Select:
     key, kind = draw.choose(keys), draw.choose(keys).kind
     names = [draw.name("u") for _ in range(draw.choose([2, 3]))]
     listed = ", ".join(f"{draw.expression(scope, kind, 1)} AS {n}" for n in names)
-    nulls = draw.choose(["", " INCLUDE NULLS", " EXCLUDE NULLS"])
     source = f"(SELECT {key.text} AS g, {listed} FROM {text})"
     shown = [Column("g", key.kind), Column("n", "str"), Column("v", kind)]
-    return draw.select(shown, f"{source} UNPIVOT{nulls} (v FOR n IN ({', '.join(names)}))")
+    return draw.select(shown, f"{source} {unpivoting(draw, names, 'n', 'v')}")
+
+
+def unpivoting(draw: Draw, columns: Sequence[str], name: str, value: str) -> str:
+    """UNPIVOT of columns of one kind."""
+    nulls = draw.choose(["", " INCLUDE NULLS", " EXCLUDE NULLS"])
+    return f"UNPIVOT{nulls} ({value} FOR {name} IN ({', '.join(columns)}))"
 
 
 def recursive(draw: Draw, depth: int) -> Select:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.errors import ParseException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 from spark_incr.errors import IncrementalError
@@ -352,3 +352,19 @@ def test_syntax_errors_are_those_of_spark(orders: Table) -> None:
     for text in ("UPDATE t SET x = 1 garbage", "DELETE t", "MERGE INTO t USING t ON TRUE"):
         with pytest.raises(ParseException):
             orders.change(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("DELETE FROM t WHERE id = 1 AND\n  nope = 1", "; line 2 pos 2"),
+        ("UPDATE t SET name = nope", "; line 1 pos 20"),
+        ("INSERT INTO t\nSELECT id, nope, x FROM t", "; line 2 pos 11"),
+        ("WITH q AS (SELECT nope FROM t)\nDELETE FROM t WHERE id IN (TABLE q)", "; line 1 pos 18"),
+    ],
+)
+def test_errors_of_spark_are_about_what_was_written(orders: Table, text: str, place: str) -> None:
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN") as failure:
+        orders.change(text)
+    message = str(failure.value).split("\n\nJVM")[0]
+    assert message.endswith(place)
