@@ -81,6 +81,12 @@ CONDITIONS: dict[str, Condition] = {
         "{what} is not deterministic",
         "A view must give the same rows for the same tables.",
     ),
+    "INCR_SESSION_VARIABLE": Condition(
+        "42K0F",
+        "{name} is a variable of the session, which a view outlives",
+        "Write its value; for one that changes, keep it in a table of one row, read it from there, "
+        "and UPDATE it.",
+    ),
     "INCR_READING_DIFFERS": Condition(
         "XX000",
         "this query is read differently by Spark and by the compiler",

@@ -1,0 +1,71 @@
+"""Whether two plans of Spark's are one query.
+
+Spark's own comparison of canonical plans says no where two equal plans differ by what no reader can
+see: a recursion is numbered anew each time it is read, and rows of VALUES that hold maps are compared
+by identity. So two plans are the same if Spark says so, or if they are nodes of one class with the same
+fields, where the numbers of recursions are matched one to one and rows are compared as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.java_gateway import JavaObject, is_instance_of
+
+from spark_incr.serve.spark_plans import items
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_PLAN = f"{_CATALYST}.plans.QueryPlan"
+_VALUES = f"{_CATALYST}.plans.logical.LocalRelation"
+_RECURSIONS = tuple(f"{_CATALYST}.plans.logical.{name}" for name in ("UnionLoop", "UnionLoopRef"))
+_COLUMN_NUMBER = f"{_CATALYST}.expressions.ExprId"
+_SEQUENCE = "scala.collection.Seq"
+_RECORD = "scala.Product"
+
+
+@dataclass
+class SamePlans:
+    """One comparison of canonical plans, and which number of one is which of the other so far."""
+
+    gateway: Any
+    numbers: dict[object, object] = field(default_factory=dict)
+
+    def same(self, one: Any, two: Any) -> bool:
+        if not isinstance(one, JavaObject) or not isinstance(two, JavaObject):
+            return type(one) is type(two) and bool(one == two)
+        if one.equals(two) or (self._are(_PLAN, one, two) and one.sameResult(two)):
+            return True
+        if self._are(_SEQUENCE, one, two):
+            return one.size() == two.size() and all(map(self.same, items(one), items(two)))
+        kind = str(one.getClass().getName())
+        if kind != str(two.getClass().getName()):
+            return False
+        if kind == _COLUMN_NUMBER:
+            return self._matched(one.toString(), two.toString())
+        if kind == _VALUES:
+            return bool(one.output().equals(two.output())) and self._rows(one) == self._rows(two)
+        if not self._are(_RECORD, one, two) or one.productArity() == 0:
+            return False
+        pairs = zip(_fields(one), _fields(two), strict=True)
+        if kind in _RECURSIONS and not self._matched(*next(pairs)):
+            return False
+        return all(self.same(*pair) for pair in pairs)
+
+    def _are(self, kind: str, *values: Any) -> bool:
+        return all(is_instance_of(self.gateway, value, kind) for value in values)
+
+    def _matched(self, one: object, two: object) -> bool:
+        known = self.numbers.setdefault(one, two)
+        return known == two and list(self.numbers.values()).count(two) == 1
+
+    def _rows(self, values: Any) -> list[Any]:
+        expressions = self.gateway.jvm.org.apache.spark.sql.catalyst.expressions
+        module = getattr(getattr(expressions, "UnsafeProjection$"), "MODULE$")
+        in_bytes = module.create(values.schema())
+        return [in_bytes.apply(row).copy() for row in items(values.data())]
+
+
+def _fields(record: Any) -> Iterator[Any]:
+    return (record.productElement(i) for i in range(record.productArity()))
