@@ -349,6 +349,18 @@ def without_plan(text: str) -> str:
     return re.sub(r";\n'?[A-Z]\w+ ?[\[(].*", "", text, flags=re.DOTALL)
 
 
+def without_own_text(text: str) -> str:
+    """A message of Spark without the place that it draws in a text which has names of the engine.
+
+    >>> without_own_text("[X] division by zero\\n== SQL (line 1, position 1) ==\\n1 / a AS __incr_c0\\n^^^^^")
+    '[X] division by zero'
+    >>> without_own_text("[X] division by zero\\n== SQL (line 1, position 8) ==\\nSELECT 1 / a\\n       ^^^^^")
+    '[X] division by zero\\n== SQL (line 1, position 8) ==\\nSELECT 1 / a\\n       ^^^^^'
+    """
+    head, mark, drawn = text.partition("\n== SQL ")
+    return head if "__incr_" in drawn else head + mark + drawn
+
+
 _PLACE = re.compile(
     r" ?\(line (?P<l1>\d+), column (?P<c1>\d+)\)"
     r"| ?\(line (?P<l2>\d+), pos (?P<c2>\d+)\)(?:\n\n== SQL ==\n.*)?"
