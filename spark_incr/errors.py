@@ -81,6 +81,12 @@ CONDITIONS: dict[str, Condition] = {
         "{what} is not deterministic",
         "A view must give the same rows for the same tables.",
     ),
+    "INCR_SESSION_VARIABLE": Condition(
+        "42K0F",
+        "{name} is a variable of the session, which a view outlives",
+        "Write its value; for one that changes, keep it in a table of one row, read it from there, "
+        "and UPDATE it.",
+    ),
     "INCR_READING_DIFFERS": Condition(
         "XX000",
         "this query is read differently by Spark and by the compiler",
@@ -341,6 +347,18 @@ def without_plan(text: str) -> str:
     '[X] not found; line 1 pos 14'
     """
     return re.sub(r";\n'?[A-Z]\w+ ?[\[(].*", "", text, flags=re.DOTALL)
+
+
+def without_own_text(text: str) -> str:
+    """A message of Spark without the place that it draws in a text which has names of the engine.
+
+    >>> without_own_text("[X] division by zero\\n== SQL (line 1, position 1) ==\\n1 / a AS __incr_c0\\n^^^^^")
+    '[X] division by zero'
+    >>> without_own_text("[X] division by zero\\n== SQL (line 1, position 8) ==\\nSELECT 1 / a\\n       ^^^^^")
+    '[X] division by zero\\n== SQL (line 1, position 8) ==\\nSELECT 1 / a\\n       ^^^^^'
+    """
+    head, mark, drawn = text.partition("\n== SQL ")
+    return head if "__incr_" in drawn else head + mark + drawn
 
 
 _PLACE = re.compile(

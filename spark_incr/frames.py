@@ -18,11 +18,11 @@ import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkValueError
-from pyspark.errors.exceptions.captured import convert_exception
+from pyspark.errors.exceptions.captured import CapturedException, convert_exception
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.pandas.types import is_variant
 
-from spark_incr.errors import IncrementalError, error
+from spark_incr.errors import IncrementalError, error, without_own_text
 from spark_incr.plan.types import (
     Field,
     Schema,
@@ -245,7 +245,16 @@ def _collected(frame: DataFrame) -> pa.Table:
             pa.schema(kinds)
         )
     except Py4JJavaError as failure:
-        raise _converted(failure) from None
+        raise _in_the_users_words(_converted(failure)) from None
+    except CapturedException as failure:
+        raise _in_the_users_words(failure) from None
+
+
+def _in_the_users_words(failure: Exception) -> Exception:
+    """An error of Spark without the text that it points into, where that has names of the engine."""
+    if isinstance(failure, CapturedException):
+        failure._desc = without_own_text(str(failure._desc))
+    return failure
 
 
 def _converted(failure: Py4JJavaError) -> Exception:

@@ -155,6 +155,10 @@ def document() -> str:
                         "Use min_by or max_by.",
                     ),
                     (
+                        "variables of the session, in `IDENTIFIER()` too",
+                        "Write the value, or keep it in a table of one row.",
+                    ),
+                    (
                         "functions that are not declared deterministic",
                         "Declare them, or store their values.",
                     ),
@@ -198,7 +202,7 @@ def document() -> str:
                         "Write a literal, or cast the column to STRING.",
                     ),
                     (
-                        "`IDENTIFIER()` of variables of the session, or of the time",
+                        "`IDENTIFIER()` of the time",
                         "Write the name.",
                     ),
                     (

@@ -236,6 +236,25 @@ GROUPS: dict[str, list[str]] = {
            SELECT id + 1 = (SELECT max(n) FROM r) AS a, id - 2 = (SELECT min(n) FROM r) AS b,
              k * 3 = (SELECT count(*) FROM r) AS c, k % 5 = (SELECT sum(n) FROM r) AS d,
              -id = (SELECT max(n) - 7 FROM r) AS e, k & 6 = (SELECT min(n) + 8 FROM r) AS f FROM t""",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT k, var_samp(x) AS a, size(array_agg(s)) AS b, "
+        "max(substr(s, 1, 1)) AS c, sum(pow(id, 2)) AS d, max(nvl(s, 'e')) AS e, max(mod(id, 2)) AS f FROM t JOIN r ON id = n GROUP BY k",
+    ],
+    "columns named by their functions": [
+        "SELECT `var_samp(id)` AS a, `pow(k, 2)` AS b FROM (SELECT k, var_samp(id), pow(k, 2) FROM t GROUP BY k)",
+        "SELECT `mod(id, 2)` AS a, `substr(s, 1, 2)` AS b, `(id % 2)` AS c FROM (SELECT mod(id, 2), substr(s, 1, 2), id % 2 FROM t)",
+    ],
+    "VALUES in parentheses with what is joined to them": [
+        "SELECT * FROM (VALUES (1), (2) AS v(a) JOIN t ON v.a = t.id) WHERE a > 0",
+        "SELECT * FROM (VALUES (1), (4) JOIN t ON col1 = t.id)",
+        "SELECT id, b FROM t JOIN (VALUES 1, 2 v(a) LEFT JOIN u ON a = u.b) ON a = id",
+        "SELECT * FROM (VALUES 1, 2 UNION SELECT k FROM t)",
+        "SELECT * FROM (VALUES (1, 2) v(a, b) PIVOT (sum(a) FOR b IN (1, 2))) JOIN t",
+        "SELECT * FROM (VALUES (1, 2) JOIN t ON col1 = id PIVOT (sum(id) FOR col2 IN (1, 2)))",
+    ],
+    "maps in VALUES of subqueries": [
+        "SELECT id, (SELECT max(m[1]) FROM VALUES (map(1, 2)), (map(1, 3)) AS q(m)) AS m FROM t",
+        "SELECT id FROM t WHERE k IN (SELECT m['a'] FROM VALUES (map('a', 10)) AS q(m))",
+        "SELECT id, q.m FROM t, LATERAL (SELECT * FROM VALUES (map('a', 10)), (map('a', 20)) AS q(m) WHERE m['a'] = k) AS q",
     ],
     "pivot": [
         "SELECT * FROM (SELECT id, k, s FROM t) PIVOT (sum(id) FOR s IN ('a', 'b', 'z'))",
@@ -531,9 +550,9 @@ def engine(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Eng
     return engine
 
 
-def compiled(engine: Engine, query: str) -> set[str]:
+def compiled(engine: Engine, query: str, policy: str = "INCREMENTAL STRICT") -> set[str]:
     """The tiers of the plan of a query."""
-    statement = parse_statement(f"CREATE INCREMENTAL VIEW v AS {query}")
+    statement = parse_statement(f"CREATE INCREMENTAL VIEW v REFRESH POLICY {policy} AS {query}")
     assert isinstance(statement, CreateView)
     plan = engine.compile(statement)[0].plan
     return {explain.tier_of(node).split(" ")[0] for node in walk(plan)}
@@ -665,6 +684,27 @@ def test_refusals_say_what_to_do(
         compiled(engine, query)
     assert failure.value.condition == condition
     assert hint in failure.value.hint
+
+
+def test_variables_of_the_session_are_refused_as_in_views_of_spark(
+    engine: Engine, spark: SparkSession
+) -> None:
+    spark.sql("DECLARE VARIABLE a_number INT DEFAULT 1")
+    spark.sql("DECLARE VARIABLE a_name STRING DEFAULT 't'")
+    try:
+        for query in (
+            "SELECT a + a_number AS r FROM t",
+            "SELECT a FROM t LIMIT session.a_number",
+            "SELECT a, (SELECT max(b) FROM u WHERE u.k = system.session.a_number) AS r FROM t",
+            "SELECT a FROM IDENTIFIER(a_name || '')",
+        ):
+            for policy in ("INCREMENTAL STRICT", "AUTO"):
+                with pytest.raises(IncrementalError, match="of one row") as failure:
+                    compiled(engine, query, policy)
+                assert failure.value.condition == "INCR_SESSION_VARIABLE"
+    finally:
+        spark.sql("DROP TEMPORARY VARIABLE a_number")
+        spark.sql("DROP TEMPORARY VARIABLE a_name")
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import string
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import spark_incr.errors as errors
+from spark_incr.engine import Engine
 from spark_incr.errors import CONDITIONS, IncrementalError, Position, error
+from spark_incr.sql.parse import parse_statement
+from spark_incr.sql.statements import CreateView
+from tests.oracle import Model
 
 PACKAGE = Path(errors.__file__).parent
 REFERENCE = PACKAGE.parent / "docs" / "sql-reference.md"
@@ -49,6 +56,21 @@ def test_message_style(name: str) -> None:
     first = condition.message.split()[0]
     assert first in {"Java", "Spark"} or first[0].islower() or first.startswith("{")
     assert not condition.hint or condition.hint.endswith(".")
+
+
+def test_errors_of_spark_speak_of_no_name_of_the_engine(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with contextlib.closing(Engine(spark, tmp_path)) as engine:
+        engine.create_table(Model.of(spark, "t", "a INT", ()).definition)
+        spark.createDataFrame([], "a INT").createOrReplaceTempView("t")
+        engine.commit({"t": {"insert": pa.table({"a": pa.array([0], pa.int32())})}})
+        text = "CREATE INCREMENTAL VIEW v AS SELECT element_at(array(1, 2), a) AS x FROM t"
+        statement = parse_statement(text)
+        assert isinstance(statement, CreateView)
+        with pytest.raises(PySparkException, match="INVALID_INDEX_OF_ZERO") as failure:
+            engine.create_view(statement, text)
+        assert "__incr_" not in str(failure.value)
 
 
 def test_conditions_of_spark_have_the_state_that_spark_gives_them(spark: SparkSession) -> None:

@@ -51,6 +51,8 @@ U_ROWS = [(1, "x"), (2, "y"), (2, "y"), (None, "z")]
         "SELECT k, x FROM t LATERAL VIEW explode(array(k, k + 1)) AS x",
         "SELECT k FROM t EXCEPT ALL SELECT k FROM u",
         "SELECT t.c, v.a FROM t JOIN (VALUES (1, 'one'), (2, 'two')) AS v(k, a) ON t.k = v.k",
+        "SELECT NULL AS x, count(*) AS n, max(c) AS m FROM t GROUP BY 1",
+        "SELECT t.c, q.x, row_number() OVER (PARTITION BY NULL ORDER BY t.c, q.k) AS r FROM t LEFT JOIN (SELECT k, NULL AS x FROM u) AS q ON t.k = q.k",
     ],
 )  # fmt: skip
 def test_every_operator(spark: SparkSession, query: str) -> None:

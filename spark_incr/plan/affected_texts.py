@@ -30,7 +30,7 @@ from spark_incr.plan.change_texts import (
     verbatim,
 )
 from spark_incr.plan.nodes import RELATION, Limit, Recompute, Rederive
-from spark_incr.plan.types import Schema
+from spark_incr.plan.types import Field, Schema
 from spark_incr.sql.dialect import quoted
 
 
@@ -43,7 +43,7 @@ def rederive_texts(node: Rederive, name: str, changes: str) -> StageTexts:
     key_texts = []
     if node.keys:
         key_texts = [Text(f"{name}_keys", "keys of the batch", keys)]
-        on = same(node.keys, "o", "k")
+        on = same([Field(key, node.input.type_of(key)) for key in node.keys], "o", "k")
         before = before.join(relation(f"{name}_keys", "k"), on=on, join_type="left semi")
         copies = copies.join(relation(f"{name}_keys", "k"), on=on.copy(), join_type="left semi")
     answer = f"{name}_answer"

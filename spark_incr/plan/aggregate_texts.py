@@ -181,7 +181,9 @@ class _Writer:
     def _merge(self, state: str, homomorphism: str, sums: Sequence[_Sum]) -> exp.Select:
         items = [*(either(key) for key in self.stage.keys), *(s.merged() for s in sums)]
         query = select(items, relation(state, "s")).join(
-            relation(homomorphism, "d"), on=same(self.stage.keys, "s", "d"), join_type="full outer"
+            relation(homomorphism, "d"),
+            on=same(self._fields(self.stage.keys), "s", "d"),
+            join_type="full outer",
         )
         if self.stage.scalar:
             return query
@@ -210,7 +212,7 @@ class _Writer:
         if not stage.scalar:
             query = query.join(
                 relation(homomorphism, "d"),
-                on=same(stage.keys, "s", "d"),
+                on=same(self._fields(stage.keys), "s", "d"),
                 join_type="left semi",
             )
         for bag, values in from_bags.items():
@@ -218,7 +220,9 @@ class _Writer:
             if stage.scalar:
                 query = query.join(grouped, join_type="cross")
             else:
-                query = query.join(grouped, on=same(stage.keys, "s", bag.name), join_type="left")
+                query = query.join(
+                    grouped, on=same(self._fields(stage.keys), "s", bag.name), join_type="left"
+                )
         return query
 
     def _of_nothing(self, answer: Answer) -> str | None:

@@ -102,10 +102,20 @@ def all_of(conditions: Sequence[exp.Expr]) -> exp.Expr:
     return exp.and_(*conditions) if conditions else exp.true()
 
 
-def same(names: Sequence[str], left: str, right: str) -> exp.Expr:
+def same(fields: Sequence[Field], left: str, right: str) -> exp.Expr:
     """Whether rows of two relations agree on columns; NULL agrees with NULL."""
-    pairs = zip(columns(names, left), columns(names, right), strict=True)
-    return all_of([exp.NullSafeEQ(this=a, expression=b) for a, b in pairs])
+    names = [field.name for field in fields]
+    return agree(fields, columns(names, left), columns(names, right))
+
+
+def agree(fields: Sequence[Field], left: Sequence[exp.Expr], right: Sequence[exp.Expr]) -> exp.Expr:
+    """Whether values agree; of VOID all do, though Spark joins no two of them by `<=>`."""
+    pairs = [
+        (one, other)
+        for field, one, other in zip(fields, left, right, strict=True)
+        if not isinstance(field.type, T.NullType)
+    ]
+    return all_of([exp.NullSafeEQ(this=one, expression=other) for one, other in pairs])
 
 
 def is_present(name: str) -> exp.Expr:
@@ -145,7 +155,7 @@ def merged_bag(state: str, schema: Schema, delta: exp.Expr, exact: bool = True) 
     """
     names = [f.name for f in schema]
     by_text = [f for f in schema if (exact and is_told_by_text(f.type)) or not is_ordered(f.type)]
-    matches = [same([f.name], "s", "d") for f in schema if is_ordered(f.type)]
+    matches = [same([f], "s", "d") for f in schema if is_ordered(f.type)]
     for here, there in zip(texts_of(by_text, "s"), texts_of(by_text, "d"), strict=True):
         matches.append(exp.NullSafeEQ(this=here, expression=there))
     weight = parse(f"COALESCE(s.{WEIGHT}, 0) + COALESCE(d.{WEIGHT}, 0)")

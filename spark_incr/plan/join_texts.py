@@ -17,6 +17,7 @@ from spark_incr.plan.change_texts import (
     WEIGHT,
     StageTexts,
     Text,
+    agree,
     all_of,
     bag_state,
     changes_of,
@@ -131,12 +132,8 @@ class _Side:
 
     def alone(self, other: _Side, keys: str, names: Sequence[str], semi: bool) -> exp.Select:
         """The rows with a key of the batch that match nothing on the other side, or something."""
-        touched = all_of(
-            [
-                exp.NullSafeEQ(this=own, expression=key)
-                for own, key in zip(columns(self.keys, "o"), columns(names, "k"), strict=True)
-            ]
-        )
+        fields = [self._key(place) for place in range(len(self.keys))]
+        touched = agree(fields, columns(self.keys, "o"), columns(names, "k"))
         items = [*columns(self.node.names, "o"), exp.column(WEIGHT, "o")]
         return (
             select(items, relation(self.state, "o"))

@@ -134,6 +134,8 @@ def build_constant(query: exp.Expr, env: Environment) -> Built:
     for part in query.walk():
         if isinstance(part, (exp.Subquery, exp.Query)) and part is not query:
             raise unsupported(part, "a subquery in a table function")
+        if isinstance(part, exp.Table) and isinstance(part.this, exp.Identifier):
+            raise unsupported(part, f"{part.name} in VALUES or a table function")
     text = f"SELECT * FROM {print_sql(query)}"
     fields = env.analyzer.query_schema(text)
     schema = tuple(Field(env.names.fresh(f.name), f.type) for f in fields)

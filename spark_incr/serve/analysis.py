@@ -40,6 +40,7 @@ from spark_incr.plan.types import (
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Settings
 from spark_incr.serve.questions import unlogged
+from spark_incr.serve.same_plans import SamePlans
 from spark_incr.serve.session_functions import Call, SessionFunctions, register_collation_key
 from spark_incr.serve.settings import (
     CASE_SENSITIVE,
@@ -53,10 +54,9 @@ from spark_incr.serve.spark_names import keywords_as_names, name_places
 from spark_incr.serve.spark_plans import (
     casts_to_today,
     expressions,
-    items,
     names_in,
     unstable_in,
-    with_comparable_rows,
+    variables_in,
 )
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, identifiers_in, parse_query, print_sql, quoted
@@ -70,8 +70,6 @@ _MOMENT = re.compile(
 )
 _RECOMPUTED = "RECOMPUTED BECAUSE"
 _PROGRAM = re.compile(r"\bUSING\s*['\"]", re.IGNORECASE)
-_LOOP = re.compile(r"(UnionLoop(?:Ref)?) \d+")
-_NUMBERED = re.compile(r"(#|UnionLoop(?:Ref)? )(\d+)")
 
 
 class SparkAnalysis:
@@ -250,7 +248,17 @@ class SparkAnalysis:
                 raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
         for what in casts_to_today(frame._jdf.queryExecution().analyzed()):
             raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
+        self._check_variables(text, frame)
         return columns_of(frame)
+
+    def _check_variables(self, text: str, frame: DataFrame) -> None:
+        """Refuse a query that reads variables, as Spark does where it creates a view."""
+        session: Any = self.spark._jsparkSession
+        if session.sessionState().catalogManager().tempVariableManager().isEmpty():
+            return
+        for read in (frame, *(self._saying(text[slice(*p)]) for p in identifiers_in(text))):
+            for name in variables_in(read._jdf.queryExecution().analyzed()):
+                raise error("INCR_SESSION_VARIABLE", name=name)
 
     def check_settings(self, text: str) -> None:
         """Refuse a query under settings that only Spark knows how to follow."""
@@ -301,13 +309,15 @@ class SparkAnalysis:
 
     def _said(self, call: str) -> str:
         """What IDENTIFIER(...) says, if that is the same each time; else nothing."""
-        frame: Any = self.spark.sql(f"SELECT {call[call.index('(') :]}")
-        plan = frame._jdf.queryExecution().analyzed()
-        kinds = {str(e.getClass().getSimpleName()) for e in expressions(plan)}
-        if "VariableReference" in kinds or any(unstable_in(plan)):
+        frame = self._saying(call)
+        if any(unstable_in(frame._jdf.queryExecution().analyzed())):
             return ""
         (row,) = frame.collect()
         return str(row[0])
+
+    def _saying(self, call: str) -> DataFrame:
+        """The text that IDENTIFIER(...) is given."""
+        return self.spark.sql(f"SELECT {call[call.index('(') :]}")
 
     def learn_names(self, text: str) -> None:
         """Let Spark say where a query writes names: it has more of them than sqlglot finds."""
@@ -362,32 +372,22 @@ class SparkAnalysis:
         """Whether Spark understands two texts as one query.
 
         The analysed plans are compared, with CTEs in place and constants folded: each reading
-        numbers its CTEs anew, and a literal may be written as a cast. Recursions are numbered too;
-        plans that hold one are compared as text without the numbers, and relation by relation: in
-        Spark's canonical form, where they may decide which side of an equality comes first, or as
-        the plans stand.
-        Constants that hold a map are the same as they are written: Spark does not compare maps.
+        numbers its CTEs anew, and a literal may be written as a cast. Constants that hold a map are
+        the same as they are written: Spark does not compare maps.
         """
         try:
             with unlogged():
                 frames = [self.spark.sql(t) for t in (text, other)]
         except PySparkException:
             return False
+        pairs = []
         for folded in (False, True):
             one, two = (self._simplified(frame, folded) for frame in frames)
             if one.sameResult(two):
                 return True
-        canonical, second = (
-            _LOOP.sub(r"\1", plan.canonicalized().toString()) for plan in (one, two)
-        )
-        same = canonical == second or _counted(one.toString()) == _counted(two.toString())
-        if not same or "UnionLoop" not in canonical:
-            return False
-        leaves = [items(plan.collectLeaves()) for plan in (one, two)]
-        return all(
-            a.nodeName() == b.nodeName() == "UnionLoopRef" or a.sameResult(b)
-            for a, b in zip(*leaves, strict=True)
-        )
+            pairs.append((one, two))
+        gateway = self.spark.sparkContext._gateway
+        return any(SamePlans(gateway).same(*pair) for pair in pairs)
 
     def _simplified(self, frame: DataFrame, folded: bool) -> Any:
         jvm: Any = self.spark._jvm
@@ -401,7 +401,7 @@ class SparkAnalysis:
             (optimizer, "CollapseProject$"),
         ):
             plan = getattr(getattr(package, rule), "MODULE$").apply(plan)
-        return with_comparable_rows(plan, jvm)
+        return plan
 
     def _inline_ctes(self) -> Any:
         """Spark's rule that puts CTEs in place, always; its other flags vary with the release."""
@@ -500,21 +500,6 @@ class SparkAnalysis:
         with self._as_created():
             result = computed(frame.selectExpr(*texts, index)).sort_by(index)
         return [in_type(single(result.column(i)), arrow_type(t)) for i, t in enumerate(types)]
-
-
-def _counted(plan: str) -> str:
-    """The text of a plan with its columns and recursions numbered as they appear in it.
-
-    >>> _counted("Project [a#71, b#70]\\n+- UnionLoopRef 70, [b#70]")
-    'Project [a#0, b#1]\\n+- UnionLoopRef 2, [b#1]'
-    """
-    numbers: dict[tuple[bool, str], int] = {}
-
-    def number(found: re.Match[str]) -> str:
-        key = (found[1] == "#", found[2])
-        return f"{found[1]}{numbers.setdefault(key, len(numbers))}"
-
-    return _NUMBERED.sub(number, plan)
 
 
 def _struct(schema: Schema) -> T.StructType:

@@ -96,15 +96,18 @@ def _insert(queries: Queries, statement: Insert, target: Target) -> RowChange:
             stored = assigned(value, source, field, target.name, by_name=statement.by_name)
         values.append(f"{stored} AS __incr_n{i}")
     given = [f"__incr_{j}" for j in range(len(schema))]
+    rows = f"(\n{text}\n) AS __incr_q ({', '.join(given)})"
+    staged = f"SELECT {', '.join(values)} FROM {rows}"
     if statement.replaced is None:
         held = "TRUE AS __incr_held"
         frame = data.toDF(*given).selectExpr("FALSE AS __incr_old", held, *values)
     else:
-        rows = f"(\n{text}\n) AS __incr_q ({', '.join(given)})"
-        frame = _held(queries, statement, target, f"SELECT {', '.join(values)} FROM {rows}")
-    if statement.overwrite or statement.replaced is not None:
-        replaced = f"{relation(target, statement.table)}{_filter(statement.replaced)}"
-        old = queries.analyse(f"SELECT {_columns(target)} FROM {replaced}")
+        frame = _held(queries, statement, target, staged)
+    replaced = _replaced(statement, target, text, staged)
+    if replaced is not None:
+        if statement.using or statement.matched is not None:
+            _check_read_twice(data)
+        old = queries.analyse(f"SELECT {_columns(target, statement.alias)} FROM {replaced}")
         frame = frame.unionAll(old.selectExpr("TRUE", "TRUE", "*"))
     result = collect(frame)
     outside = result.num_rows - pc.sum(result.column(1), min_count=0).as_py()
@@ -115,6 +118,40 @@ def _insert(queries: Queries, statement: Insert, target: Target) -> RowChange:
     deleted = rows_of(target, result.filter(is_old).columns, checked=False)
     counts = {"num_affected_rows": inserted.num_rows, "num_inserted_rows": inserted.num_rows}
     return RowChange(inserted, deleted, counts)
+
+
+def _replaced(statement: Insert, target: Target, query: str, staged: str) -> str | None:
+    """The FROM clause of the rows that an INSERT takes away, if it does.
+
+    REPLACE USING takes those that agree with a row to insert, as it is stored, on the columns, where
+    NULL agrees with NULL; REPLACE ON those for which its condition holds beside a row of the query.
+    """
+    rows = relation(target, statement.table, statement.alias)
+    if statement.matched is not None:
+        source = f"(\n{query}\n) AS {quote(statement.query_alias or '__incr_s')}"
+        return f"{rows} LEFT SEMI JOIN {source} ON (\n{statement.matched}\n)"
+    if statement.using:
+        names = [field.name.lower() for field in target.schema]
+        own, equal = quote(statement.alias or statement.table.parts[-1]), []
+        for n, column in enumerate(statement.using):
+            if column.parts[-1].lower() not in names or len(column.parts) > 1:
+                raise unknown_column(target, column)
+            place = names.index(column.parts[-1].lower())
+            if any(names[place] == other.parts[-1].lower() for other in statement.using[:n]):
+                raise twice(column)
+            equal.append(f"{own}.{quote(target.schema[place].name)} <=> __incr_s.__incr_n{place}")
+        return f"{rows} LEFT SEMI JOIN ({staged}) AS __incr_s ON {' AND '.join(equal)}"
+    if statement.overwrite or statement.replaced is not None:
+        return f"{rows}{_filter(statement.replaced)}"
+    return None
+
+
+def _check_read_twice(data: DataFrame) -> None:
+    """Refuse a query that may say one thing to take away rows and another to bring them."""
+    plan: Any = getattr(data, "_jdf", None)
+    if plan is not None and not plan.queryExecution().analyzed().deterministic():
+        hint = "Store its rows in a table first."
+        raise error("INCR_NONDETERMINISTIC", what="the query of INSERT ... REPLACE", hint=hint)
 
 
 def _held(queries: Queries, statement: Insert, target: Target, staged: str) -> DataFrame:
@@ -192,8 +229,9 @@ def _places_by_name(target: Target, data: list[str]) -> list[int | None]:
     return [given.index(name) if name in given else None for name in names]
 
 
-def _columns(target: Target) -> str:
-    return ", ".join(f"{quote(f.name)} AS __incr_o{i}" for i, f in enumerate(target.schema))
+def _columns(target: Target, alias: str | None = None) -> str:
+    own = f"{quote(alias)}." if alias else ""
+    return ", ".join(f"{own}{quote(f.name)} AS __incr_o{i}" for i, f in enumerate(target.schema))
 
 
 def _filter(where: str | None) -> str:

@@ -138,8 +138,28 @@ class Reader(Cursor):
         written = self.expression(*stops)
         return None if self.index == start + 1 and self.word(-1) == "DEFAULT" else written
 
+    def replaced_alias(self) -> str | None:
+        """The alias that REPLACE USING and REPLACE ON may give their table."""
+        forms = (("REPLACE", "USING"), ("REPLACE", "ON"), ("BY", "NAME", "REPLACE"))
+        words = [self.word(ahead) for ahead in (1, 2, 3)]
+        if self.word() != "AS" and not any(words[: len(form)] == list(form) for form in forms):
+            return None
+        return self.alias()
+
+    def alias_behind_query(self) -> tuple[int, str] | None:
+        """Where a query in parentheses ends that has an alias, and that alias."""
+        if self.type() is not TokenType.L_PAREN:
+            return None
+        start = self.index
+        self._skip_group()
+        stop = self.index
+        rest = len(self.tokens) - stop - self.take("AS")
+        name = self.identifier("an alias") if rest == 1 else None
+        self.index = start
+        return None if name is None else (stop, name)
+
     def replaced(self) -> str:
-        """The condition of REPLACE WHERE: all up to the query that follows it at this level."""
+        """The condition of REPLACE WHERE or ON: all up to the query that follows it at this level."""
         start = self.index
         while (kind := self.type()) is not None and not (
             self.index > start and self._begins_query()

@@ -25,8 +25,6 @@ _WITHOUT_EVOLUTION = "The columns are those of CREATE; list the ones that are gi
 _REFUSED_INSERTS = {
     ("PARTITION", "("): ("PARTITION", _WITHOUT_PARTITIONS),
     ("IF", "NOT", "EXISTS"): ("IF NOT EXISTS", _WITHOUT_PARTITIONS),
-    ("REPLACE", "USING"): ("REPLACE USING", "MERGE replaces rows by their keys."),
-    ("AS",): ("AS ... REPLACE ON", "MERGE replaces rows by a condition on both sides."),
     ("WITH", "("): ("WITH (options)", "A table takes no options."),
 }
 
@@ -47,12 +45,18 @@ class Insert:
     table: Name
     context: str
     """The common table expressions before the verb; every query of the statement sees them."""
+    alias: str | None
     overwrite: bool
     replaced: str | None
     """The condition of REPLACE WHERE."""
+    using: tuple[Name, ...]
+    """The columns of REPLACE USING."""
+    matched: str | None
+    """The condition of REPLACE ON, over the rows of the table and those of the query."""
     columns: tuple[Name, ...] | None
     by_name: bool
     query: str
+    query_alias: str | None
     pieces: tuple[str | int, ...]
     """The query in pieces: text, and for each DEFAULT that stands for a whole value its place."""
 
@@ -181,20 +185,39 @@ def _insert(reader: Reader, context: str) -> Insert:
     table = reader.target()
     if table is None:
         raise reader.unsupported("INSERT OVERWRITE DIRECTORY")
+    alias = reader.replaced_alias()
     for words, (form, hint) in _REFUSED_INSERTS.items():
         if reader.at_word(*words):
             raise reader.unsupported(f"INSERT ... {form}", hint)
-    replaced = reader.replaced() if reader.take("REPLACE", "WHERE") else None
     by_name = reader.take("BY", "NAME")
     columns = None if by_name else _column_list(reader)
+    replaced = reader.replaced() if reader.take("REPLACE", "WHERE") else None
+    using = reader.listed(reader.qualified_name) if reader.take("REPLACE", "USING") else ()
+    matched = reader.replaced() if reader.take("REPLACE", "ON") else None
     start, stop = reader.index, len(reader.tokens)
+    query_alias = None
+    if matched is not None and (found := reader.alias_behind_query()):
+        stop, query_alias = found
     while source and reader.type() is not None:
         if reader.at_insert():
             raise reader.unsupported("FROM ... with several INSERTs", "Write one INSERT for each.")
         reader.index += 1
     query = source + reader.piece(start, stop)
     pieces = (source, *_pieces(reader, start, stop))
-    return Insert(table, context, overwrite, replaced, columns, by_name, query, pieces)
+    return Insert(
+        table,
+        context,
+        alias,
+        overwrite,
+        replaced,
+        using,
+        matched,
+        columns,
+        by_name,
+        query,
+        query_alias,
+        pieces,
+    )
 
 
 def _pieces(reader: Reader, start: int, stop: int) -> Iterator[str | int]:

@@ -26,6 +26,7 @@ _TYPED_LITERAL = "typed literal"
 _SUFFIXED = "suffixed"
 _LEVEL = "level"
 _BRACKETS = "brackets"
+_WRITTEN = "name"
 _SUFFIXES = {"BIGINT": "L", "SMALLINT": "S", "TINYINT": "Y", "DOUBLE": "D", "FLOAT": "F"}
 
 # Functions that become nodes of their own: aggregates, and what has a kernel. sqlglot prints them as
@@ -100,7 +101,9 @@ class SparkText(Spark):
     back the one that was read, so that both analyse to the same plan.
     """
 
+    # A call remembers the name that it was written by; sqlglot has two words for it, by its version.
     PRESERVE_ORIGINAL_NAMES = True
+    ORIGINAL_NAME_META_KEY = _WRITTEN
 
     class Tokenizer(Spark.Tokenizer):
         # A quote is doubled or escaped by a backslash.
@@ -278,6 +281,16 @@ class SparkText(Spark):
                 return self.expression(exp.In(this=this, expressions=[value]))
             return result
 
+        def _parse_substring(self) -> exp.Substring:
+            """With commas it is a function under the name that is written, with FROM it has one name."""
+            first = self._index
+            name = self._tokens[first - 2].text
+            result = super()._parse_substring()
+            words = {token.token_type for token in self._tokens[first : self._index]}
+            if TokenType.FROM not in words:
+                result.meta[_WRITTEN] = name
+            return result
+
         def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
             result = super()._parse_is(this)
             if isinstance(result, exp.Not):
@@ -360,7 +373,7 @@ class SparkText(Spark):
             self, expression: str | exp.Expr | None, key: str | None = None, comment: bool = True
         ) -> str:
             if key is None and isinstance(expression, exp.Func):
-                name = expression.meta.get("name")
+                name = expression.meta.get(_WRITTEN)
                 if isinstance(name, str) and name.lower() in _ALIASES:
                     operands = [
                         operand
@@ -368,7 +381,7 @@ class SparkText(Spark):
                         for operand in (value if isinstance(value, list) else [value])
                         if isinstance(operand, exp.Expr)
                     ]
-                    return f"{name}({', '.join(super().sql(o) for o in operands)})"
+                    return f"{name}({', '.join(self.sql(o) for o in operands)})"
             return super().sql(expression, key, comment)
 
         def struct_sql(self, expression: exp.Struct) -> str:
@@ -431,6 +444,12 @@ class SparkText(Spark):
             steps = [step_sql(step, self) for step in expression.expressions]
             text = self.sep().join([self.sql(expression, "this"), *steps])
             return self.prepend_ctes(expression, self.query_modifiers(expression, text))
+
+        def mod_sql(self, expression: exp.Mod) -> str:
+            """`mod(a, b)` and `a % b` name their columns differently."""
+            if expression.meta.get(_WRITTEN):
+                return self.func("MOD", expression.this, expression.expression)
+            return self.binary(expression, "%")
 
         def not_sql(self, expression: exp.Not) -> str:
             """`x IS NOT NULL` and `NOT x IS NULL` stay what they were."""

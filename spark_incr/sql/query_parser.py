@@ -24,6 +24,18 @@ class QueryParser(SparkParser):
         value = self._parse_disjunction()
         return self.expression(exp.Tuple(expressions=[value])) if value else None
 
+    def _parse_derived_table_values(self, allow_value_synonym: bool = False) -> exp.Values | None:
+        """VALUES, in parentheses only if nothing but an alias stands beside it there."""
+        first = self._index
+        if self._match_pair(TokenType.L_PAREN, TokenType.VALUES):
+            self._parse_csv(self._parse_value)
+            self._parse_table_alias()
+            alone = self._match(TokenType.R_PAREN, advance=False)
+            self._retreat(first)
+            if not alone:
+                return None
+        return super()._parse_derived_table_values(allow_value_synonym)
+
     def _parse_select(
         self,
         nested: bool = False,
@@ -61,6 +73,14 @@ class QueryParser(SparkParser):
 
     def _parse_wrapped_select(self, table: bool = False) -> exp.Expr | None:
         result = super()._parse_wrapped_select(table)
+        if isinstance(result, exp.Values) and result.args.get("joins"):
+            result = self.expression(exp.Table(this=result))
+        if isinstance(result, exp.Table) and isinstance(result.this, exp.Values):
+            values = result.this
+            for clause in ("pivots", "joins"):
+                for part in values.args.get(clause) or []:
+                    result.append(clause, part)
+                values.set(clause, None)
         if result is None or not self._match(TokenType.PIPE_GT, advance=False):
             return result
         return self._parse_pipe_syntax_query(result)

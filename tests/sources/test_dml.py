@@ -152,9 +152,38 @@ def test_delete_and_truncate(orders: Table) -> None:
             (),
         ),
         ("INSERT INTO t REPLACE WHERE id = :i (VALUES (:i, 'p', 0))", (2, 2), ((2, "p", 0.0),)),
+        ("INSERT INTO t BY NAME REPLACE WHERE id = 1 SELECT 1 AS id", (1,), ((1, "none", None),)),
+        ("INSERT INTO t (x, id) REPLACE WHERE id = 1 SELECT 7, 1", (1,), ((1, "none", 7.0),)),
+        (
+            "INSERT INTO t REPLACE USING (id) VALUES (2L, 'z', 9), (2, 'y', 8), (6, 'w', 7)",
+            (2, 2),
+            ((2, "z", 9.0), (2, "y", 8.0), (6, "w", 7.0)),
+        ),
+        (
+            "INSERT INTO t AS q BY NAME REPLACE USING (ID, name) SELECT NULL AS name, 3 AS id",
+            (3,),
+            ((3, None, None),),
+        ),
+        ("INSERT INTO t REPLACE USING (name) SELECT 4, NULL, NULL", (3,), ((4, None, None),)),
+        (
+            "FROM t INSERT INTO t REPLACE USING (id) SELECT id, 'n', 0 WHERE id = 1",
+            (1,),
+            ((1, "n", 0.0),),
+        ),
+        (
+            "INSERT INTO t q REPLACE ON q.id = s.i - 1 (SELECT 3 AS i, 'p' AS n, 0 AS x) AS s",
+            (2, 2),
+            ((3, "p", 0.0),),
+        ),
+        (
+            "INSERT INTO t REPLACE ON t.name = n OR id = 1 SELECT 5, 'b' AS n, 1",
+            (1, 2, 2),
+            ((5, "b", 1.0),),
+        ),
+        ("INSERT INTO t REPLACE ON TRUE TABLE nothing", (), ()),
     ],
 )
-def test_replace_where_takes_away_what_it_names(
+def test_replace_takes_away_what_it_names(
     given_table: Given, spark: SparkSession, text: str, deleted: Row, inserted: tuple[Row, ...]
 ) -> None:
     rows = [(1, "a", 1.5), (2, "b", None), (2, "b", None), (3, None, 0.5)]
@@ -172,6 +201,16 @@ def test_replace_where_refuses_rows_that_it_does_not_name(orders: Table) -> None
     assert orders.fails(replace + "VALUES (2, 'a', 1), (3, 'b', 2)") == "INCR_NOT_REPLACED"
     assert orders.fails(replace + "VALUES (NULL, 'a', 1)") == "INCR_NOT_REPLACED"
     assert orders.fails("INSERT INTO t REPLACE WHERE zz = 2 VALUES (1, 'a', 1)").startswith("UNRES")
+
+
+def test_replace_by_columns_and_by_conditions_refuses_what_it_cannot_read(orders: Table) -> None:
+    values = "VALUES (2, 'a', 1)"
+    assert orders.fails(f"INSERT INTO t REPLACE USING (zz) {values}").startswith("UNRES")
+    assert orders.fails(f"INSERT INTO t REPLACE USING (id, ID) {values}") == "INCR_DUPLICATE_COLUMN"
+    random = "SELECT CAST(rand() * 3 AS INT), 'a', 1"
+    assert orders.fails(f"INSERT INTO t REPLACE USING (id) {random}") == "INCR_NONDETERMINISTIC"
+    ambiguous = "INSERT INTO t REPLACE ON id = 1 SELECT 1 AS id, 'a', 1"
+    assert orders.fails(ambiguous) == "AMBIGUOUS_REFERENCE"
 
 
 def test_default_is_what_the_table_says(given_table: Given) -> None:
@@ -303,8 +342,6 @@ def test_parameters_reach_every_part(orders: Table) -> None:
     ("text", "line", "column"),
     [
         ("INSERT INTO t PARTITION (id = 1) SELECT 'a', 2", 1, 15),
-        ("INSERT INTO t REPLACE USING (id) SELECT 1, 'a', 2", 1, 15),
-        ("INSERT INTO t AS q REPLACE ON q.id = 1 SELECT 1, 'a', 2", 1, 15),
         ("INSERT INTO t WITH ('a' = 'b') SELECT 1, 'a', 2", 1, 15),
         ("INSERT WITH SCHEMA EVOLUTION INTO t SELECT 1", 1, 1),
         ("FROM t INSERT INTO t SELECT * INSERT INTO t SELECT *", 1, 31),
