@@ -22,7 +22,7 @@ from spark_incr.plan.types import Schema, arrow_schema
 from spark_incr.sources.assignment import OVERFLOW
 from spark_incr.sources.defaults import default_sql
 from spark_incr.sources.dml_reader import Name
-from spark_incr.sources.places import place_in
+from spark_incr.sources.error_places import place_in
 from spark_incr.sql.names import join_name, quote, quote_name
 
 
