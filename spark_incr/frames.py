@@ -196,7 +196,7 @@ def _with_parts(array: pa.Array) -> pa.Array:
     inside = parts_of(array)
     if not inside:
         return array
-    whole = is_variant(array.type)
+    whole = pa.types.is_struct(array.type) and is_variant(array.type)
     return made_of(array, [pc.fill_null(p, b"") if whole else _with_parts(p) for p in inside])
 
 

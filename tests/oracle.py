@@ -18,6 +18,7 @@ import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -414,11 +415,8 @@ class _Run:
             for i, frame in enumerate(frames)
             if places[id(frame)] == i
         ]
-        union = numbered[0]
-        for frame in numbered[1:]:
-            union = union.unionAll(frame)
         try:
-            result = computed(union)
+            result = computed(reduce(DataFrame.unionAll, numbered))
         except (PySparkException, Py4JJavaError, pa.ArrowInvalid):
             # One of them fails, or Spark itself does: it cannot merge some plans of a union.
             pairs = zip(steps, frames, strict=True)

@@ -57,6 +57,7 @@ from spark_incr.serve.spark_plans import (
     names_in,
     unstable_in,
     variables_in,
+    with_comparable_rows,
 )
 from spark_incr.serve.written_relations import relations_in
 from spark_incr.sql.dialect import bracketed, identifiers_in, parse_query, print_sql, quoted
@@ -401,7 +402,7 @@ class SparkAnalysis:
             (optimizer, "CollapseProject$"),
         ):
             plan = getattr(getattr(package, rule), "MODULE$").apply(plan)
-        return plan
+        return with_comparable_rows(plan, jvm)
 
     def _inline_ctes(self) -> Any:
         """Spark's rule that puts CTEs in place, always; its other flags vary with the release."""

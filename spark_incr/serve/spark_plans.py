@@ -27,6 +27,25 @@ def nodes(plan: Any) -> Iterator[Any]:
         yield from nodes(inner)
 
 
+def with_comparable_rows(plan: Any, jvm: Any) -> Any:
+    """The plan with the rows of VALUES as bytes where they hold maps, of which Spark compares no other
+    form. Those of subqueries in expressions stay as they are."""
+    if not any(_holds_maps(leaf) for leaf in items(plan.collectLeaves())):
+        return plan
+    to_sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    if _holds_maps(plan):
+        module = getattr(jvm.org.apache.spark.sql.catalyst.expressions, "UnsafeProjection$")
+        in_bytes = getattr(module, "MODULE$").create(plan.schema())
+        rows = to_sequence([in_bytes.apply(row).copy() for row in items(plan.data())])
+        return plan.copy(plan.output(), rows, plan.isStreaming(), plan.stream())
+    children = [with_comparable_rows(child, jvm) for child in items(plan.children())]
+    return plan.withNewChildren(to_sequence(children))
+
+
+def _holds_maps(leaf: Any) -> bool:
+    return leaf.nodeName() == "LocalRelation" and '"type":"map"' in str(leaf.schema().json())
+
+
 def names_in(frame: Any) -> Iterator[str]:
     """The tables and views that the query of a frame reads."""
     for node in nodes(frame._jdf.queryExecution().analyzed()):
