@@ -15,7 +15,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject, is_instance_of
 
-from spark_incr.serve.spark_plans import items
+from spark_incr.serve.spark_plans import items, rows_in_bytes
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _NODE = f"{_CATALYST}.trees.TreeNode"
@@ -47,8 +47,8 @@ class SamePlans:
         if kind == _COLUMN_NUMBER:
             return self._matched(one.toString(), two.toString())
         if kind == _VALUES:
-            same_columns = self.same(one.output(), two.output())
-            return same_columns and self._rows(one) == self._rows(two)
+            ours, theirs = (rows_in_bytes(values, self.gateway.jvm) for values in (one, two))
+            return self.same(one.output(), two.output()) and ours == theirs
         ours, theirs = self._fields(one), self._fields(two)
         if not ours:
             return bool(one.equals(two))
@@ -62,12 +62,6 @@ class SamePlans:
     def _matched(self, one: object, two: object) -> bool:
         known = self.numbers.setdefault(one, two)
         return known == two and list(self.numbers.values()).count(two) == 1
-
-    def _rows(self, values: Any) -> list[Any]:
-        expressions = self.gateway.jvm.org.apache.spark.sql.catalyst.expressions
-        module = getattr(getattr(expressions, "UnsafeProjection$"), "MODULE$")
-        in_bytes = module.create(values.schema())
-        return [in_bytes.apply(row).copy() for row in items(values.data())]
 
     def _fields(self, record: Any) -> list[Any]:
         """The fields of a record, if it is one; the number of a column is not among its first ones."""

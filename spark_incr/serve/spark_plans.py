@@ -34,12 +34,17 @@ def with_comparable_rows(plan: Any, jvm: Any) -> Any:
         return plan
     to_sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq
     if _holds_maps(plan):
-        module = getattr(jvm.org.apache.spark.sql.catalyst.expressions, "UnsafeProjection$")
-        in_bytes = getattr(module, "MODULE$").create(plan.schema())
-        rows = to_sequence([in_bytes.apply(row).copy() for row in items(plan.data())])
+        rows = to_sequence(rows_in_bytes(plan, jvm))
         return plan.copy(plan.output(), rows, plan.isStreaming(), plan.stream())
     children = [with_comparable_rows(child, jvm) for child in items(plan.children())]
     return plan.withNewChildren(to_sequence(children))
+
+
+def rows_in_bytes(values: Any, jvm: Any) -> list[Any]:
+    """The rows of VALUES in the form in which Spark compares all of them."""
+    module = getattr(jvm.org.apache.spark.sql.catalyst.expressions, "UnsafeProjection$")
+    in_bytes = getattr(module, "MODULE$").create(values.schema())
+    return [in_bytes.apply(row).copy() for row in items(values.data())]
 
 
 def _holds_maps(leaf: Any) -> bool:
