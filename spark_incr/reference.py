@@ -34,8 +34,12 @@ from spark_incr.sql.dialect import quoted
 _NAME = "__incr_relation"
 _WEIGHT = Field(WEIGHT, T.LongType())
 
-# Batches are small: planning anew between stages costs more than it saves.
-_CONFS = {"spark.sql.adaptive.enabled": "false"}
+# Batches are small: planning anew between stages costs more than it saves, and so does a job that
+# broadcasts one side of a join.
+_CONFS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
 
 
 def change_frame(spark: SparkSession, schema: Schema, rows: pa.Table) -> DataFrame:

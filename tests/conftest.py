@@ -13,12 +13,13 @@ from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.sql import SparkSession
 
 from spark_incr.java import ensure_java
+from tests.calling import CommandLine
 
 ORDINARY_EXAMPLES = 200
 
 # For every Spark that a test starts, in this process or in another. Each query runs once, so time that
 # the optimizing compiler spends on Spark's own code is lost, too.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 
 # Two workers share the files in order. A long one that begins last is run by one of them alone.
 LONG_FILES = frozenset(
@@ -92,6 +93,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
+        # Tables are tiny: each further task, and a job that broadcasts one side of a join, cost more
+        # than all rows.
+        .config("spark.sql.leafNodeDefaultParallelism", "1")
+        .config("spark.sql.autoBroadcastJoinThreshold", "-1")
         # Nobody looks at past jobs, at their plans, or at the lines of Python that a column came from.
         .config("spark.sql.ui.explainMode", "simple")
         .config("spark.ui.retainedJobs", "10")
@@ -99,9 +104,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.retainedTasks", "100")
         .config("spark.sql.ui.retainedExecutions", "10")
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
-        .config("spark.driver.memory", "2g")
+        .config("spark.driver.memory", "4g")
         # Plans live until their test ends, and no longer.
-        .config("spark.driver.extraJavaOptions", "-Xms2g -Xmn1g")
+        .config("spark.driver.extraJavaOptions", "-Xms4g -Xmn2g")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
@@ -112,3 +117,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def command_line() -> Iterator[CommandLine]:
+    """`spark-incr`, for commands that need no process of their own."""
+    started = CommandLine()
+    yield started
+    started.close()

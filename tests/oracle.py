@@ -102,8 +102,8 @@ def check(
     query may read; `static` are tables of Spark alone; `keys` are primary keys. Columns named in
     `unordered` hold lists whose order is free. The views are created after `created_after` batches,
     from the rows that are there. With `reopen` the engine is closed and opened after each batch;
-    with a `reference` of n the SQL texts of the plan are run beside it, after every n batches for the
-    sum of these and after the last, and have to give the same. A batch for which Spark's query fails
+    with a `reference` of n the SQL texts of the plan are run beside it, for the rows that are there and
+    after every n batches for the sum of these and after the last, and have to give the same. A batch for which Spark's query fails
     has to fail here too, and to leave everything as it was. Where Spark fails for the rows that are
     there when a view is created, or breaks down, `SparkFailsError` is raised.
     """
@@ -282,7 +282,8 @@ class _Run:
         self.steps.append(_Step("creation", self.models, expected, self.results("Arrow runtime")))
         rows = {name: model.to_arrow() for name, model in self.models.items()} | dict(self.static)
         self.unreferred = {name: [_weighted(table, 1)] for name, table in rows.items()}
-        self.refer()
+        if self.reference == 1 or any(table.num_rows for table in rows.values()):
+            self.refer()
 
     def commit(self, batch: Batch) -> None:
         changed = {

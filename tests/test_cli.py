@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from spark_incr.version import __version__
+from tests.calling import CommandLine
 
 COMMAND = [sys.executable, "-m", "spark_incr"]
 SCRIPT = """
@@ -91,8 +92,8 @@ def test_scripts_share_a_state_and_errors_show_their_place(tmp_path: Path) -> No
     )
 
 
-def test_the_demo_is_right(tmp_path: Path) -> None:
-    found = run("demo", "--rows", "2000", "--state", str(tmp_path / "shop"))
+def test_the_demo_is_right(tmp_path: Path, command_line: CommandLine) -> None:
+    found = command_line("demo", "--rows", "2000", "--state", str(tmp_path / "shop"))
     assert found.returncode == 0, found.stderr
     assert found.stdout.endswith("every view equals recompute\n")
     assert len(re.findall(r"^version \d+: .* faster than recompute$", found.stdout, re.M)) == 4

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from spark_incr.cli import parser
 from spark_incr.sql.parse import parse_statement
 from spark_incr.sql.split import split_statements
+from tests.calling import CommandLine
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,26 +42,11 @@ def test_every_statement_can_be_read() -> None:
     assert read
 
 
-def test_the_prompt_of_getting_started(tmp_path: Path) -> None:
+def test_the_prompt_of_getting_started(tmp_path: Path, command_line: CommandLine) -> None:
     text = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
     script = "\n".join(re.findall(r"^ +(?:incr>|->) (.*)$", text, re.MULTILINE))
     assert script.count(";") == 4
-    found = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "spark_incr",
-            "sql",
-            "-e",
-            script,
-            "--state",
-            str(tmp_path / "shop"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-    )
+    found = command_line("sql", "-e", script, "--state", str(tmp_path / "shop"))
     assert found.returncode == 0, found.stderr
     rows = [line.split() for line in found.stdout.splitlines()[-2:]]
     assert sorted(rows) == [["ada", "1", "10.00"], ["bob", "1", "5.50"]]

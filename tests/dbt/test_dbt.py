@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from spark_incr.models.run import load
+from tests.calling import CommandLine
 from tests.serving import Server, start, stop
 
 PACKAGE = Path(__file__).parents[2] / "dbt"
@@ -158,22 +159,17 @@ def test_seeds_again_and_full_refresh(project: Path, server: Server) -> None:
     assert rows(server, REVENUE) == [("UK", 2, "12.25"), ("US", 3, "53.25")]
 
 
-def test_dbt_by_the_session_method(project: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spark_incr", "dbt", "--state", str(tmp_path / "state")]
+def test_dbt_by_the_session_method(
+    project: Path, tmp_path: Path, command_line: CommandLine
+) -> None:
+    settings = {"SHOP_TARGET": "session", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
     for arguments, expected in (
         (["build"], "PASS=9"),
         (["run"], "unchanged shop.paid_orders"),
         (["run", "--full-refresh", "--select", "best_days"], "PASS=1"),
     ):
-        found = subprocess.run(
-            [*command, "--", "--no-use-colors", *arguments],
-            cwd=project,
-            env={**os.environ, "SHOP_TARGET": "session", "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"},
-            capture_output=True,
-            text=True,
-            timeout=400,
-            stdin=subprocess.DEVNULL,
-        )
+        command = ["dbt", "--state", str(tmp_path / "state"), "--", "--no-use-colors", *arguments]
+        found = command_line(*command, cwd=project, **settings)
         assert found.returncode == 0, found.stdout + found.stderr
         assert expected in found.stdout
         assert "Deprecat" not in found.stdout

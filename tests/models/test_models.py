@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from spark_incr.errors import IncrementalError
 from spark_incr.models.run import graph_svg, graph_text, load
 from spark_incr.sql.parse import parse_statement
 from spark_incr.sql.statements import CreateView, Policy, TriggerKind
+from tests.calling import CommandLine
 
 EXAMPLE = Path(__file__).parents[2] / "sql_examples" / "models"
 SOURCES = "sources: [{name: raw, schema: landing, tables: [{name: t, identifier: t_1}]}]"
@@ -175,25 +173,14 @@ def test_the_graph_as_text_and_picture(tmp_path: Path, capsys: pytest.CaptureFix
     assert graph_svg(load(EXAMPLE, "default", {}), "<&>").count("&lt;&amp;&gt;") == 2
 
 
-def called(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "spark_incr", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ},
-    )
-
-
-def spark_incr(*arguments: str) -> str:
-    found = called(*arguments)
-    assert found.returncode == 0, found.stderr
-    return found.stdout
-
-
-def test_the_example_runs(tmp_path: Path) -> None:
+def test_the_example_runs(tmp_path: Path, command_line: CommandLine) -> None:
     state = str(tmp_path / "state")
+
+    def spark_incr(*arguments: str) -> str:
+        found = command_line(*arguments)
+        assert found.returncode == 0, found.stderr
+        return found.stdout
+
     spark_incr("sql", "-e", TABLES, "--state", state)
     planned = spark_incr("dry-run", str(EXAMPLE), "--state", state)
     assert planned.count(": create\nCREATE OR REPLACE INCREMENTAL VIEW default.") == 3
@@ -204,7 +191,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
         early="SELECT id, amount FROM default.orders",
         late="{{ config(comment='x') }}\n\nSELECT id,\n  rand() AS r FROM {{ ref('early') }}",
     )
-    found = called("dry-run", str(refused), "--state", state)
+    found = command_line("dry-run", str(refused), "--state", state)
     assert found.returncode == 1
     assert found.stdout.startswith("-- early: create\n")
     assert "late.sql, line 4, column 3): [INCR_NONDETERMINISTIC] rand()" in found.stderr
