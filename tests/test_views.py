@@ -436,6 +436,25 @@ def test_query_of_awkward_doubles(spark: SparkSession, query: str) -> None:
     check_life(spark, {"t": "k STRING, x DOUBLE, y DOUBLE"}, query, rows, magnitude=1.0)
 
 
+def test_moments_of_large_doubles(spark: SparkSession) -> None:
+    queries = [
+        "SELECT k, var_pop(x) AS p, stddev_samp(y) AS s, var_samp(DISTINCT x) AS d FROM t GROUP BY k",
+        "SELECT k, covar_pop(x, y) AS p, covar_samp(y, x) AS s, corr(x, y) AS c FROM t GROUP BY k",
+    ]
+    rows = [
+        ("squares of 300 digits", 1e145, 1e145), ("squares of 300 digits", 3e145, -2e150),
+        ("no spread", 1e200, -1e300), ("no spread", 1e200, -1e300),
+        ("little spread", 1e156, 1e156), ("little spread", 1.001e156, 1.001e156),
+        ("beyond a double", 1e200, 1.0), ("beyond a double", 3e200, 2.0),
+        ("moments whose product is beyond one", 1e100, 1e100), ("moments whose product is beyond one", 2e100, 3e100),
+        ("one", 1e300, 1e300), ("mixed", 1.0, 5.0), ("mixed", 2.0, 7.0), ("mixed", 4.0, 7.5),
+    ]  # fmt: skip
+    passing = [("mixed", 1e150, 1e140), ("mixed", -3.5e151, 1.7e150), ("one", 1e300, 2e300)]
+    tiny = [("tiny", 1e-90, 1e-90), ("tiny", 2e-90, 3e-90)]  # its correlation is a division by zero
+    batches = [insert("t", *rows), insert("t", *passing), delete("t", *passing), insert("t", *tiny)]
+    check(spark, {"t": "k STRING, x DOUBLE, y DOUBLE"}, queries, batches, magnitude=1.0)
+
+
 T_ROWS = [
     (1, 10, "p"),
     (1, 20, "q"),

@@ -37,7 +37,15 @@ from spark_incr.plan.change_texts import (
     same,
     select,
 )
-from spark_incr.plan.stages import ROWS, Accumulator, AggregateStage, Answer, Derived, Multiset
+from spark_incr.plan.stages import (
+    OF_DOUBLES,
+    ROWS,
+    Accumulator,
+    AggregateStage,
+    Answer,
+    Derived,
+    Multiset,
+)
 from spark_incr.plan.types import FLOATS, Field, type_text
 from spark_incr.sql.names import quote
 
@@ -145,7 +153,7 @@ class _Writer:
         if accumulator.monoid == "xor":
             odd = f"BIT_XOR(IF({WEIGHT} % 2 <> 0, CAST({term} AS BIGINT), 0))"
             return [_Sum(name, _BIGINT, odd, "^")]
-        if accumulator.monoid == "float":
+        if accumulator.monoid in OF_DOUBLES:
             return self._float_sums(accumulator)
         if isinstance(type_, T.BooleanType):
             return [_Sum(name, _BIGINT, f"SUM(IF({term}, {WEIGHT}, 0))")]
@@ -234,7 +242,7 @@ class _Writer:
 
     def _totals(self, state: str) -> exp.Expr:
         """The state, with each sum of doubles as one number."""
-        floats = [a for a in self.stage.accumulators if a.monoid == "float" and a.multiset is None]
+        floats = [a for a in self.stage.accumulators if a.monoid in OF_DOUBLES and not a.multiset]
         if not floats:
             return relation(state, "s")
         hidden = {name for a in floats for name in (a.name, *_counts(a.name))}

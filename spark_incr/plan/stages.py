@@ -16,6 +16,9 @@ from spark_incr.plan.nodes import Unary
 
 ROWS = "__incr_n"
 
+OF_DOUBLES = frozenset({"float", "product"})
+"""The monoids that sum doubles."""
+
 
 @dataclass(frozen=True)
 class Accumulator:

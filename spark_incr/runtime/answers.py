@@ -21,7 +21,6 @@ from spark_incr.runtime.sums import (
     Vector,
     central_moment,
     float_total,
-    is_finite,
     wide_fits,
     wide_to_float,
     wide_to_python,
@@ -127,9 +126,6 @@ def _variance(sample: int, root: bool) -> Callable[[Answer, Sequence[State], boo
         valid = count > sample
         n = np.where(count > 0, count, 1).astype(np.float64)
         moment = np.maximum(central_moment(n, x, x, xx), 0.0)
-        # Squares that no double holds, of numbers that one does: one of them has no spread.
-        beyond = np.where(count == 1, 0.0, np.inf)
-        moment = np.where(np.isnan(moment) & is_finite(x), beyond, moment)
         result = moment / np.where(valid, n - sample, 1.0)
         return _double_column(np.sqrt(result) if root else result, valid)
 
@@ -150,10 +146,14 @@ def _correlation(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Arra
     (count,), x, y, xy, xx, yy = states
     n = np.where(count > 0, count, 1).astype(np.float64)
     with np.errstate(all="ignore"):
-        moments = [central_moment(n, v, v, vv) for v, vv in ((x, xx), (y, yy))]
-        spreads = [np.sqrt(np.maximum(moment, 0.0)) for moment in moments]
-        result = central_moment(n, x, y, xy) / spreads[0] / spreads[1]
-    return _double_column(result, (count > 1) & (spreads[0] != 0.0) & (spreads[1] != 0.0))
+        a, b = (np.maximum(central_moment(n, v, v, vv), 0.0) for v, vv in ((x, xx), (y, yy)))
+        # As Spark divides: by infinity or by 0 where no double holds the product of the two.
+        spread = np.sqrt(a * b)
+        result = central_moment(n, x, y, xy) / spread
+    valid = (count > 1) & (a != 0.0) & (b != 0.0)
+    if ansi and not spread[valid].all():
+        raise error("DIVIDE_BY_ZERO")
+    return _double_column(result, valid & (spread != 0.0))
 
 
 def _bool_and(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:

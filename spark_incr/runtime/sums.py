@@ -11,6 +11,8 @@ way; the answer narrows it and raises what Spark raises.
   overflow (scaled down by 2**128), and counts of NaN, Infinity and -Infinity. It is exact while
   three doubles can hold the sum, that is up to 159 bits between its first and its last; beyond
   that, what is rounded is 2**-159 of the greatest sum that the group has had.
+- `product`: the same for products of two doubles, of which an expansion of three more holds those
+  that could overflow (scaled down by 2**1152), exact to the last bit of a product;
 - `xor`: 64 bits, each value counted modulo 2.
 """
 
@@ -31,6 +33,8 @@ Vector = npt.NDArray[Any]
 _LOW32 = np.int64(0xFFFFFFFF)
 _BIG = 2.0**960
 _BIG_SCALE = 2.0**-128
+_HALF_SCALE = 576
+"""Products of two doubles are scaled down by twice as many powers of 2, each factor by as many."""
 _SPLITTER = 134217729.0
 
 
@@ -143,35 +147,32 @@ def _tree_total(rows: list[Floats], groups: Groups) -> list[Floats]:
     return rows
 
 
+def _times(value: Floats, residue: Floats, weight: Ints) -> list[Floats]:
+    """A double and what is left of it, times weights."""
+    factor = weight.astype(np.float64)
+    if (np.abs(weight) == 1).all():
+        return [value * factor, residue * factor]
+    first, second = _two_product(value, factor)
+    return [first, second + residue * factor]
+
+
+def _not_finite(value: Floats, weight: Ints, groups: Groups) -> list[Vector]:
+    """The counts of NaN, Infinity and -Infinity."""
+    masks = (np.isnan(value), value == np.inf, value == -np.inf)
+    return [groups.total(np.where(mask, weight, 0)) for mask in masks]
+
+
 def _float_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
     with np.errstate(all="ignore"):
         value = terms[0].astype(np.float64)
-        error_term = np.zeros_like(value)
-        for term in terms[1:]:
-            factor = term.astype(np.float64)
-            product, residue = _two_product(value, factor)
-            error_term = np.where(np.isfinite(residue), residue, 0.0) + error_term * factor
-            value = product
-        counts = [
-            groups.total(np.where(mask, weight, 0))
-            for mask in (np.isnan(value), value == np.inf, value == -np.inf)
-        ]
-        finite = np.isfinite(value)
-        value = np.where(finite, value, 0.0)
-        error_term = np.where(finite, error_term, 0.0)
-        factor = weight.astype(np.float64)
+        counts = _not_finite(value, weight, groups)
+        value = np.where(np.isfinite(value), value, 0.0)
         big = np.abs(value) >= _BIG
-        scaled = np.where(big, value * _BIG_SCALE, 0.0)
-        value = np.where(big, 0.0, value)
-        if (np.abs(weight) == 1).all():
-            first, second = value * factor, error_term * factor
-        else:
-            first, second = _two_product(value, factor)
-            second = second + error_term * factor
-        zero = np.zeros_like(first)
-        sums = _tree_total([first, second, zero], groups)
+        zero = np.zeros_like(value)
+        sums = _tree_total([*_times(np.where(big, 0.0, value), zero, weight), zero], groups)
         if big.any():
-            bigs = _tree_total(list(_two_product(scaled, factor)), groups)
+            scaled = np.where(big, value * _BIG_SCALE, 0.0)
+            bigs = _tree_total(_times(scaled, zero, weight), groups)
         else:
             bigs = [np.zeros(groups.count), np.zeros(groups.count)]
         return [*sums, *bigs, *counts]
@@ -180,8 +181,32 @@ def _float_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -
 def _float_merge(state: Sequence[Vector], delta: Sequence[Vector]) -> list[Vector]:
     with np.errstate(all="ignore"):
         sums = _expansion_add(list(state[:3]), list(delta[:3]))
-        bigs = _expansion_add(list(state[3:5]), list(delta[3:5]))
-    return [*sums, *bigs, *(s + d for s, d in zip(state[5:], delta[5:], strict=True))]
+        bigs = _expansion_add(list(state[3:-3]), list(delta[3:-3]))
+    return [*sums, *bigs, *(s + d for s, d in zip(state[-3:], delta[-3:], strict=True))]
+
+
+def _product_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
+    with np.errstate(all="ignore"):
+        x, y = (term.astype(np.float64) for term in terms)
+        finite = np.isfinite(x) & np.isfinite(y)
+        counts = _not_finite(np.where(finite, 0.0, x * y), weight, groups)
+        # Of numbers between 1/2 and 1, so that nothing overflows on the way.
+        (x, x_power), (y, y_power) = (np.frexp(np.where(finite, v, 0.0)) for v in (x, y))
+        value, residue = _two_product(x, y)
+        power = x_power + y_power
+        big = np.abs(np.ldexp(value, power)) >= _BIG
+        zero = np.zeros_like(value)
+
+        def total(kept: Bools, power: Ints) -> list[Floats]:
+            first, second = (np.where(kept, np.ldexp(p, power), 0.0) for p in (value, residue))
+            return _tree_total([*_times(first, second, weight), zero], groups)
+
+        sums = total(~big, power)
+        if big.any():
+            bigs = total(big, power - 2 * _HALF_SCALE)
+        else:
+            bigs = [np.zeros(groups.count) for _ in range(3)]
+        return [*sums, *bigs, *counts]
 
 
 def _xor_homomorphism(terms: Sequence[Vector], weight: Ints, groups: Groups) -> list[Vector]:
@@ -199,6 +224,7 @@ MONOIDS: dict[str, Monoid] = {
     "integer": Monoid(("i8",), _integer_homomorphism, _integer_merge, _integer_homomorphism),
     "wide": Monoid(("i8", "i8", "i8"), _wide_homomorphism, _wide_merge, _wide_total),
     "float": Monoid(("f8",) * 5 + ("i8",) * 3, _float_homomorphism, _float_merge),
+    "product": Monoid(("f8",) * 6 + ("i8",) * 3, _product_homomorphism, _float_merge),
     "xor": Monoid(("i8",), _xor_homomorphism, _xor_merge),
 }
 
@@ -212,11 +238,6 @@ def float_total(state: Sequence[Vector]) -> Floats:
         nan, plus, minus = (state[i] > 0 for i in (5, 6, 7))
         total = np.where(plus, np.inf, np.where(minus, -np.inf, total))
         return np.where(nan | (plus & minus), np.nan, total)
-
-
-def is_finite(state: Sequence[Vector]) -> Bools:
-    """Whether all that a float sum was made of is finite, if not the sum."""
-    return np.asarray((state[5] == 0) & (state[6] == 0) & (state[7] == 0))
 
 
 def wide_fits(state: Sequence[Vector]) -> Bools:
@@ -244,9 +265,9 @@ def wide_to_python(state: Sequence[Vector]) -> Vector:
 Pair = tuple[Floats, Floats]
 
 
-def _pair(state: Sequence[Vector]) -> Pair:
-    total, rest = _two_sum(state[0], state[1])
-    return total, rest + state[2]
+def _pair(expansion: Sequence[Floats]) -> Pair:
+    total, rest = _two_sum(expansion[0], expansion[1])
+    return total, rest + expansion[2]
 
 
 def _pair_product(a: Pair, b: Pair) -> Pair:
@@ -263,16 +284,36 @@ def _pair_divided(a: Pair, n: Floats) -> Pair:
 def central_moment(
     n: Floats, x: Sequence[Vector], y: Sequence[Vector], xy: Sequence[Vector]
 ) -> Floats:
-    """Σxy - Σx·Σy/n, evaluated with twice the precision of a double.
+    """Σxy - Σx·Σy/n of finite numbers, evaluated with twice the precision of a double; else NaN.
 
     What is left after cancellation below that precision is rounding, and is returned as 0.
     """
     with np.errstate(all="ignore"):
-        product = _pair_divided(_pair_product(_pair(x), _pair(y)), n)
-        total = _pair(xy)
-        high, low = _two_sum(total[0], -product[0])
-        result = high + (low + (total[1] - product[1]))
-        noise = np.maximum(np.abs(total[0]), np.abs(product[0])) * 2.0**-98
-        result = np.where(np.abs(result) <= noise, 0.0, result)
-        broken = ~np.isfinite(float_total(x)) | ~np.isfinite(float_total(y))
-        return np.where(broken | ~np.isfinite(float_total(xy)), np.nan, result)
+        result = _central(n, *(_pair(state[:3]) for state in (x, y, xy)))
+        big = (x[3] != 0.0) | (y[3] != 0.0) | (xy[3] != 0.0)
+        if big.any():
+            scaled = _central(n, _scaled(x), _scaled(y), _scaled_product(xy))
+            result = np.where(big, np.ldexp(scaled, 2 * _HALF_SCALE), result)
+        finite = np.all([count == 0 for state in (x, y, xy) for count in state[-3:]], axis=0)
+        return np.where(finite, result, np.nan)
+
+
+def _central(n: Floats, x: Pair, y: Pair, xy: Pair) -> Floats:
+    product = _pair_divided(_pair_product(x, y), n)
+    high, low = _two_sum(xy[0], -product[0])
+    result = high + (low + (xy[1] - product[1]))
+    noise = np.maximum(np.abs(xy[0]), np.abs(product[0])) * 2.0**-98
+    return np.where(np.abs(result) <= noise, 0.0, result)
+
+
+def _scaled(state: Sequence[Vector]) -> Pair:
+    """A sum of doubles, scaled down as each factor of a product is."""
+    sums = [part * 2.0**-_HALF_SCALE for part in state[:3]]
+    bigs = [part * (2.0**-_HALF_SCALE / _BIG_SCALE) for part in state[3:5]]
+    return _pair(_expansion_add(sums, bigs))
+
+
+def _scaled_product(state: Sequence[Vector]) -> Pair:
+    """A sum of products, scaled down as its large ones are."""
+    sums = [np.ldexp(part, -2 * _HALF_SCALE) for part in state[:3]]
+    return _pair(_expansion_add(sums, list(state[3:6])))

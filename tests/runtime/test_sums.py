@@ -35,6 +35,8 @@ HELD_FLOATS = st.builds(
     st.integers(-(2**52), 2**52),
     st.integers(-40, 40),
 )
+# As many doubles hold any sum of their squares.
+HELD_FACTORS = st.builds(math.ldexp, st.integers(-(2**52), 2**52), st.integers(-5, 5))
 WEIGHTS = st.integers(-3, 3)
 
 
@@ -50,7 +52,8 @@ def state_of(monoid: str, rows: list[tuple[int, Any, int]], dtype: Any) -> list[
     padded = [*rows, *((g, rows[0][1] if rows else 0, 0) for g in range(GROUPS))]
     values = np.array([v for _, v, _ in padded], dtype=dtype)
     weight = np.array([w for _, _, w in padded], dtype=np.int64)
-    return MONOIDS[monoid].homomorphism([values], weight, groups_of([g for g, _, _ in padded]))
+    terms = [values, values] if monoid == "product" else [values]
+    return MONOIDS[monoid].homomorphism(terms, weight, groups_of([g for g, _, _ in padded]))
 
 
 # Three doubles hold a sum of these: 40 bits before the point, 60 and a mantissa behind it.
@@ -79,6 +82,8 @@ CASES: list[tuple[str, Any, st.SearchStrategy[Any]]] = [
     ("wide", DECIMAL, st.integers(-(10**20), 10**20).map(wide)),
     ("float", np.float64, HELD_FLOATS | st.sampled_from([math.nan, math.inf, -math.inf, -0.0])),
     ("float", np.float32, HELD_SINGLES),
+    ("product", np.float64, HELD_FACTORS | st.sampled_from([math.nan, math.inf, -math.inf, -0.0])),
+    ("product", np.float64, HELD_FACTORS.map(lambda value: math.ldexp(value, 700))),
     ("xor", np.int64, st.integers(-(2**63), 2**63 - 1)),
 ]
 
@@ -152,6 +157,22 @@ def test_not_finite_values_are_counted(rows: list[tuple[int, float, int]]) -> No
             assert str(total) == str(sum(v for v in values if not math.isfinite(v)))
 
 
+def moments(x: Any, counts: Any, weight: Any, groups: Groups) -> Any:
+    sums = MONOIDS["float"].homomorphism([x], weight, groups)
+    squares = MONOIDS["product"].homomorphism([x, x], weight, groups)
+    return central_moment(counts.astype(np.float64), sums, sums, squares)
+
+
+@pytest.mark.parametrize("power", [0, 300, 478, 480, 490, 511, 512, 600, 1000])
+def test_moments_of_numbers_of_any_size(power: int) -> None:
+    x = np.ldexp(np.array([1.0, 3.0, 5.0, 7.0, 7.0, 1.0 + 2.0**-40, 1.0]), power)
+    weight = np.array([1, 1, 1, 2, 3, 1, 1])
+    groups = groups_of([0, 0, 0, 1, 1, 2, 2])
+    result = moments(x, np.array([3, 5, 2]), weight, groups)
+    with np.errstate(over="ignore"):
+        assert result.tolist() == np.ldexp([8.0, 0.0, 2.0**-81], 2 * power).tolist()
+
+
 @given(
     rows_of(st.integers(-(10**9), 10**9).map(lambda n: n / 1000)), st.integers(-(10**12), 10**12)
 )
@@ -162,9 +183,7 @@ def test_moments_survive_a_large_mean(rows: list[tuple[int, float, int]], mean: 
     x = np.array([v for _, v, _ in padded])
     weight = np.array([w for _, _, w in padded], dtype=np.int64)
     groups = groups_of([g for g, _, _ in padded])
-    h = MONOIDS["float"].homomorphism
-    sums, squares = h([x], weight, groups), h([x, x], weight, groups)
-    result = central_moment(counts.astype(np.float64), sums, sums, squares)
+    result = moments(x, counts, weight, groups)
     for group in range(GROUPS):
         mine = [(Fraction(v), w) for g, v, w in shifted if g == group]
         total = sum((v * w for v, w in mine), Fraction(0))

@@ -135,7 +135,7 @@ class _Splitter:
             )
         x, y = names[0], names[-1]
         terms = [(x,), (y,), (x, y), (x, x), (y, y)] if len(names) == 2 else [(x,), (x, x)]
-        sums = [self._sum("float", t, multiset) for t in terms]
+        sums = [self._sum("product" if len(t) == 2 else "float", t, multiset) for t in terms]
         return self._answer(call, call.function, [self._count((x,), multiset), *sums], double)
 
     def _derived(self, call: Call, source: T.DataType) -> Answer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_incr.plan.stages import Accumulator
+from spark_incr.plan.stages import OF_DOUBLES, Accumulator
 from spark_incr.runtime.columns import Ints, single, validity, values
 from spark_incr.runtime.keys import Groups
 from spark_incr.runtime.sums import MONOIDS, Vector
@@ -54,7 +54,7 @@ def spread(parts: list[Vector], places: Ints, length: int) -> list[Vector]:
 
 
 def _term(column: pa.Array, monoid: str) -> Vector:
-    if monoid == "float" and pa.types.is_decimal(column.type):
+    if monoid in OF_DOUBLES and pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
     data = values(column)
     valid = validity(column)
