@@ -74,9 +74,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("CTEs, subqueries in FROM", "WITH w AS (SELECT k FROM t) SELECT k FROM (SELECT k FROM w) AS q", ("linear",)),
     Construct("WITH RECURSIVE", "WITH RECURSIVE r(n) AS (SELECT a FROM t UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r", ("affected", "linear")),
     Construct("VALUES, table functions, no FROM", "SELECT id FROM range(3) UNION ALL SELECT 1", ("linear",)),
+    Construct("table functions of Python over partitions", "SELECT * FROM f(TABLE(t) PARTITION BY k ORDER BY a)", ("affected", "linear")),
+    Construct("table functions of Python over all rows", "SELECT * FROM f(TABLE(t) WITH SINGLE PARTITION)", ("affected", "linear")),
     Construct("pipes with steps of every kind", "FROM t |> WHERE a > 1 |> SET k = a + 1 |> DROP a", ("linear",)),
 )  # fmt: skip
-"""Over the tables t(a INT, k INT) and u(k INT, b INT, xs ARRAY<INT>)."""
+"""Over the tables t(a INT, k INT) and u(k INT, b INT, xs ARRAY<INT>), and a table function f."""
 
 TIERS: dict[str, str] = {
     "linear": "the batch alone",
@@ -135,6 +137,14 @@ def document() -> str:
             "Spark's, on the batch, and so are table functions of Python. One of SQL is maintained as the",
             "query that it is made of.",
             "",
+            "A table function of Python that reads a relation, `f(TABLE(t) PARTITION BY k)`, is given the",
+            "touched partitions again: as they were, to take back what it made of them, and as they are.",
+            "Their rows come in an order that depends on the rows alone. Without PARTITION BY it is given all",
+            "rows. So it is where what it gives may not depend on the rows of a partition alone: where k is a",
+            "TIMESTAMP, a TIME, an interval, a map or a string with a collation, which Python compares otherwise",
+            "than Spark; where rows hold maps or variants, which have no order; where it is called with a",
+            "subquery or a struct, or with rows in batches of Arrow. EXPLAIN says why.",
+            "",
             *_section(
                 "Scalar functions and operators by kernels",
                 ("node or function", "for"),
@@ -177,8 +187,8 @@ def document() -> str:
                         "Write it as a table function of Python, and call that by LATERAL.",
                     ),
                     (
-                        "TABLE arguments of table functions",
-                        "Collect the rows of each group into an array, and call the function by LATERAL.",
+                        "subqueries in PARTITION BY and ORDER BY of TABLE arguments",
+                        "Join the value to the rows in a query: `TABLE(SELECT ...)`.",
                     ),
                     (
                         "`window()`, `session_window()` in QUALIFY, ORDER BY, SORT BY, DISTRIBUTE BY",

@@ -44,7 +44,7 @@ BATCHES: Sequence[Batch] = [
 NOT_TAKEN_APART = [
     "SELECT k FROM t ORDER BY window(coalesce(at, TIMESTAMP_NTZ'2024-01-01 00:00:00'), '1 hour')",
     "SELECT id, (SELECT v FROM u WHERE u.k = upper(t.k) ORDER BY v LIMIT 1) AS m FROM t",
-    "SELECT * FROM repeated(TABLE(u) PARTITION BY k ORDER BY v)",
+    "SELECT * FROM repeated(TABLE(u) PARTITION BY (SELECT 1) ORDER BY (v, k))",
 ]
 # No text of SQL can make a column CHAR again, so the texts of these do not pad.
 PADDED = [
@@ -71,7 +71,7 @@ ORDINARY = [
 
 @udtf(returnType="k STRING, n INT")
 class Repeated:
-    """The key of each partition, and how many rows it has."""
+    """The key of the last row of each partition, and how many rows it has."""
 
     def __init__(self) -> None:
         self.key, self.count = None, 0

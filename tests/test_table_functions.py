@@ -1,13 +1,22 @@
-"""Functions of users in FROM: of Python and of SQL, over literals, columns and subqueries."""
+"""Functions of users in FROM: of Python and of SQL, over literals, columns, subqueries and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyspark.sql.types as T
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.functions import udtf
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.functions import arrow_udtf, udtf
+from pyspark.sql.udtf import (
+    AnalyzeArgument,
+    AnalyzeResult,
+    OrderingColumn,
+    PartitioningColumn,
+    SkipRestOfInputTableException,
+)
 
 import spark_incr
 from spark_incr.errors import IncrementalError
@@ -51,6 +60,29 @@ OF_SQL = [
     "WITH u AS (SELECT 10 AS k, 99 AS b) SELECT q.*, u.k FROM u, LATERAL greatest_of(u.k, 0) AS q",
     "SELECT id, q.n FROM t, LATERAL rows_of_t() AS q",
 ]
+OF_PARTITIONS = [
+    "SELECT * FROM summed(TABLE(t) PARTITION BY k ORDER BY id DESC)",
+    "SELECT g.n, t.id FROM t JOIN summed(TABLE(t) PARTITION BY (struct(k % 20, x), s)) AS g(n, ids) ON g.n = t.id",
+    "SELECT * FROM t LEFT JOIN LATERAL summed(TABLE(SELECT b, k FROM u WHERE b > 1) PARTITION BY b) AS g ON g.n = t.id",
+    "SELECT * FROM summed(TABLE(SELECT DISTINCT id, x FROM t) PARTITION BY x ORDER BY id)",
+    "SELECT id, (SELECT max(n) FROM summed(TABLE(u) PARTITION BY u.k)) AS m FROM t",
+    "WITH w AS (SELECT id, k FROM t) SELECT * FROM running(TABLE(w) DISTRIBUTE BY k SORT BY id)",
+    "SELECT * FROM running(least => 2, row => TABLE(SELECT DISTINCT id, r.k FROM t AS r) PARTITION BY r.k ORDER BY r.id)",
+    "SELECT * FROM wider(TABLE(t) PARTITION BY k ORDER BY id)",
+    "SELECT * FROM summed(TABLE(SELECT n, ids FROM summed(TABLE(t) PARTITION BY k ORDER BY id)) PARTITION BY n ORDER BY ids)",
+    "FROM firsts(TABLE(t) PARTITION BY k ORDER BY (id, x)) |> WHERE id > 1",
+]
+OF_ALL_ROWS = [
+    "SELECT * FROM summed(TABLE(t) WITH SINGLE PARTITION ORDER BY (id, x))",
+    "SELECT * FROM wider(TABLE(SELECT id, s FROM t UNION ALL SELECT b, 'u' FROM u)) WHERE number = 0",
+    "SELECT * FROM running(TABLE(t) PARTITION BY (k) ORDER BY (id), (SELECT count(*) FROM u))",
+    "SELECT * FROM summed(TABLE(SELECT id, timestamp_seconds(k) AS at FROM t) PARTITION BY at ORDER BY id)",
+    "SELECT * FROM summed(TABLE(SELECT id, map(1, k) AS m FROM t) PARTITION BY m[1] ORDER BY id)",
+    "SELECT * FROM summed(TABLE(t) PARTITION BY dense_rank() OVER (ORDER BY k) ORDER BY id)",
+    "SELECT * FROM in_batches(TABLE(SELECT id, s FROM t) PARTITION BY s)",
+    "SELECT * FROM by_itself(TABLE(t))",
+    "SELECT t.id, g.n FROM t LEFT JOIN LATERAL at_once(TABLE(u)) AS g",
+]
 GENERATORS = [
     "SELECT k, b, e FROM u LEFT JOIN LATERAL explode(xs) AS g(e)",
     "SELECT k, b, e FROM u LEFT JOIN LATERAL (SELECT explode(xs) AS e) AS g",
@@ -67,11 +99,116 @@ class Repeated:
             yield i, s
 
 
+class Summed:
+    """How many rows a partition has, and their first column in order.
+
+    Spark breaks down where an instance without rows makes one in the end.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def eval(self, row: Row) -> None:
+        self.seen.append(str(row[0]))
+
+    def terminate(self) -> Iterator[tuple[int, str]]:
+        if self.seen:
+            yield len(self.seen), ",".join(self.seen)
+
+
+class Running:
+    """The sums of ids so far, of those that are not too small."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def eval(self, row: Row, least: int = 0) -> Iterator[tuple[int | None, int]]:
+        if row["id"] >= least:
+            self.total += row["id"]
+            yield row["k"], self.total
+
+
+class Wider:
+    """The rows with other names and their numbers; a row of NULLs ends a partition."""
+
+    def __init__(self) -> None:
+        self.number, self.width = 0, 0
+
+    @staticmethod
+    def analyze(row: AnalyzeArgument) -> AnalyzeResult:
+        if not row.isTable:
+            raise ValueError("a table is wanted")
+        fields = [T.StructField(f"{f.name}_", f.dataType) for f in row.dataType.fields]
+        return AnalyzeResult(T.StructType([*fields, T.StructField("number", T.IntegerType())]))
+
+    def eval(self, row: Row) -> Iterator[tuple[object, ...]]:
+        self.number, self.width = self.number + 1, len(row)
+        yield (*row, 0)
+
+    def terminate(self) -> Iterator[tuple[object, ...]]:
+        if self.number:
+            yield (*[None] * self.width, self.number)
+
+
+class Firsts:
+    """The first two rows of a partition."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def eval(self, row: Row) -> Iterator[tuple[int, str]]:
+        self.count += 1
+        if self.count > 2:
+            raise SkipRestOfInputTableException("enough")
+        yield row["id"], row["s"]
+
+
+class InBatches:
+    """The ids of rows, which come in batches."""
+
+    def eval(self, rows: pa.RecordBatch) -> Iterator[pa.Table]:
+        yield pa.table({"id": rows.column("id")})
+
+
+class ByItself(Summed):
+    """A function that says itself how it wants its rows."""
+
+    @staticmethod
+    def analyze(row: AnalyzeArgument) -> AnalyzeResult:
+        wanted = {"partitionBy": [PartitioningColumn("k")], "orderBy": [OrderingColumn("id")]}
+        return AnalyzeResult(
+            T.StructType().add("n", T.IntegerType()).add("ids", T.StringType()), **wanted
+        )
+
+
+class AtOnce(Summed):
+    """A function that wants all rows at once."""
+
+    @staticmethod
+    def analyze(row: AnalyzeArgument) -> AnalyzeResult:
+        schema = T.StructType().add("n", T.IntegerType()).add("bs", T.StringType())
+        return AnalyzeResult(schema, withSinglePartition=True)
+
+
+OF_TABLES = {
+    "summed": udtf(Summed, returnType="n INT, ids STRING"),
+    "running": udtf(Running, returnType="k INT, total BIGINT"),
+    "wider": udtf(Wider),
+    "firsts": udtf(Firsts, returnType="id INT, s STRING"),
+    "in_batches": arrow_udtf(InBatches, returnType="id INT"),
+    "by_itself": udtf(ByItself),
+    "at_once": udtf(AtOnce),
+}
+
+
 @pytest.fixture
 def functions(spark: SparkSession) -> Iterator[None]:
     made = udtf(Repeated, returnType="a INT, b STRING")
     spark.udtf.register("repeated", made.asDeterministic())
     spark.udtf.register("undeclared", udtf(Repeated, returnType="a INT, b STRING"))
+    for name, function in OF_TABLES.items():
+        spark.udtf.register(name, function.asDeterministic())
+    spark.udtf.register("undeclared_wider", udtf(Wider))
     for name, columns in TABLES.items():
         spark.createDataFrame([], columns).createOrReplaceTempView(name)
     for head, query in SQL_FUNCTIONS.items():
@@ -81,11 +218,11 @@ def functions(spark: SparkSession) -> Iterator[None]:
         spark.catalog.dropTempView(name)
 
 
-@pytest.mark.parametrize("queries", [OF_PYTHON, OF_SQL, GENERATORS])
+@pytest.mark.parametrize("queries", [OF_PYTHON, OF_SQL, GENERATORS, OF_PARTITIONS, OF_ALL_ROWS])
 def test_table_functions(spark: SparkSession, functions: None, queries: list[str]) -> None:
     with interpreted(spark):
         # Each call of a function of Python starts a worker.
-        batches = BATCHES[:3] if queries is OF_PYTHON else BATCHES
+        batches = BATCHES if queries in (OF_SQL, GENERATORS) else BATCHES[:3]
         check(spark, TABLES, queries, batches, reference=3)
 
 
@@ -96,7 +233,11 @@ def test_table_functions(spark: SparkSession, functions: None, queries: list[str
         ("SELECT id, a FROM rows, LATERAL undeclared(id)", "INCR_NONDETERMINISTIC"),
         ("SELECT * FROM clock()", "INCR_NONDETERMINISTIC"),
         ("SELECT clock_value() AS d FROM rows", "INCR_NONDETERMINISTIC"),
-        ("SELECT * FROM repeated(TABLE(rows) PARTITION BY id)", "INCR_UNSUPPORTED"),
+        ("SELECT * FROM undeclared(TABLE(rows) PARTITION BY id)", "INCR_NONDETERMINISTIC"),
+        ("SELECT * FROM undeclared_wider(TABLE(rows))", "INCR_NONDETERMINISTIC"),
+        ("SELECT * FROM wider(TABLE(rows) PARTITION BY rand())", "INCR_NONDETERMINISTIC"),
+        ("SELECT * FROM summed(TABLE(SELECT id, id FROM rows))", "INCR_UNSUPPORTED"),
+        ("SELECT * FROM wider(TABLE(rows) PARTITION BY (SELECT 1))", "INCR_UNSUPPORTED"),
         ("SELECT * FROM older(1)", "INCR_UNSUPPORTED"),
         ("SELECT rows.id, q.n FROM rows, LATERAL first_of(id) AS q", "INCR_UNSUPPORTED"),
     ],
@@ -122,6 +263,84 @@ def test_table_functions_that_are_refused(
         spark_incr.disable(spark)
 
 
+def test_only_the_touched_partitions_are_given_to_a_function(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    path = str(seen)
+
+    class Seen:
+        def eval(self, row: Row) -> Iterator[tuple[str]]:
+            with open(path, "a") as file:
+                file.write(f"{row['id']} ")
+            yield (row["s"],)
+
+    spark.udtf.register("seen", udtf(Seen, returnType="s STRING").asDeterministic())
+    spark_incr.enable(spark, state=str(tmp_path / "state"))
+    try:
+        spark.sql("CREATE INCREMENTAL TABLE rows (id INT, s STRING)")
+        spark.sql("INSERT INTO rows VALUES (1, 'a'), (2, 'b'), (2, 'c'), (NULL, 'd'), (4, 'e')")
+        spark.sql("CREATE INCREMENTAL VIEW v AS SELECT * FROM seen(TABLE(rows) PARTITION BY id)")
+        for statement, touched in (
+            ("UPDATE rows SET s = 'f' WHERE s = 'b'", ["2"] * 4),
+            ("UPDATE rows SET id = 1 WHERE id IS NULL", ["1", "1", "1", "None"]),
+            ("DELETE FROM rows WHERE id = 4", ["4"]),
+            ("INSERT INTO rows VALUES (5, 'g'), (5, 'g')", ["5", "5"]),
+        ):
+            seen.unlink()
+            spark.sql(statement)
+            assert sorted(seen.read_text().split()) == touched
+        assert sorted(row.s for row in spark.table("v").collect()) == list("acdfgg")
+    finally:
+        spark_incr.disable(spark)
+
+
+@pytest.mark.parametrize(
+    ("call", "said", "lineage"),
+    [
+        ("summed(TABLE(t) PARTITION BY (k, x + 1))", "summed)", "k, partition"),
+        ("wider(TABLE(t))", "wider, without PARTITION BY: Spark runs it anew", "none (all rows)"),
+        (
+            "summed(TABLE(SELECT k, timestamp_seconds(k) AS at FROM t) PARTITION BY (k, at))",
+            "summed, partitioned by `at` of type timestamp: Spark runs it anew",
+            "none (all rows)",
+        ),
+        (
+            "running(TABLE(t) PARTITION BY (k), struct(1))",
+            "running, called with a struct: Spark runs it anew",
+            "none (all rows)",
+        ),
+        (
+            "in_batches(TABLE(t) PARTITION BY k)",
+            "in_batches, given rows in batches: Spark runs it anew",
+            "none (all rows)",
+        ),
+        (
+            "summed(TABLE(SELECT k, s COLLATE UTF8_LCASE AS c FROM t) PARTITION BY c)",
+            "summed, partitioned by `c` of type string collate UTF8_LCASE: Spark",
+            "none (all rows)",
+        ),
+        (
+            "summed(TABLE(SELECT k, map(k, s) AS m FROM t) PARTITION BY k)",
+            "summed, of rows that m of type map<int,string> leaves in no order: Spark",
+            "none (all rows)",
+        ),
+    ],
+)
+def test_explain_says_why_all_rows_are_read(
+    spark: SparkSession, functions: None, tmp_path: Path, call: str, said: str, lineage: str
+) -> None:
+    spark_incr.enable(spark, state=str(tmp_path))
+    try:
+        spark.sql(f"CREATE INCREMENTAL TABLE t ({TABLES['t']})")
+        rows = spark.sql(f"EXPLAIN CREATE INCREMENTAL VIEW v AS SELECT * FROM {call}").collect()
+        text = "\n".join(row[0] for row in rows)
+        assert f"affected (table function {said}" in text
+        assert text.endswith(f"lineage    {lineage}")
+    finally:
+        spark_incr.disable(spark)
+
+
 def test_a_table_function_that_becomes_another_one(
     spark: SparkSession, functions: None, tmp_path: Path
 ) -> None:
@@ -134,6 +353,7 @@ def test_a_table_function_that_becomes_another_one(
             "of_sql": "SELECT id, y FROM rows, LATERAL made(id)",
             "of_python": "SELECT id, a FROM rows, LATERAL repeated(id)",
             "constant": "SELECT id, a FROM rows, repeated(2)",
+            "of_tables": "SELECT id_ AS id, number FROM wider(TABLE(rows) PARTITION BY id) WHERE id_ > 0",
         }
         for name, query in queries.items():
             spark.sql(f"CREATE INCREMENTAL VIEW {name} AS {query}")
@@ -143,7 +363,11 @@ def test_a_table_function_that_becomes_another_one(
         other = type("Other", (Repeated,), {"eval": lambda self, n, s="": iter([(7, s)])})
         returned = "a INT, b STRING"
         spark.udtf.register("repeated", udtf(other, returnType=returned).asDeterministic())
-        with pytest.warns(RuntimeWarning, match="the function (made|repeated) is not the one"):
+        wider = type("Wider", (Wider,), {"eval": lambda self, row: iter([(*row, 7)])})
+        spark.udtf.register("wider", udtf(wider).asDeterministic())
+        with pytest.warns(
+            RuntimeWarning, match="the function (made|repeated|wider) is not the one"
+        ):
             spark.sql("INSERT INTO rows VALUES (2)")
         for name in queries:
             assert {row.id for row in spark.table(name).collect()} == {1}

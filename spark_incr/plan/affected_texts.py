@@ -1,7 +1,8 @@
 """Operators that are asked again for what a batch touches, as SQL.
 
 A rederived query runs on the rows of the keys of the batch; its change is what it gives minus what
-it gave, which is kept in `rN_results`. A limit is asked before and after the merge of its rows.
+it gave, which is kept in `rN_results`. A limit is asked before and after the merge of its rows, and so
+is a function of tables, for the rows of the keys of the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from spark_incr.plan.change_texts import (
     select,
     verbatim,
 )
-from spark_incr.plan.nodes import RELATION, Limit, Recompute, Rederive
+from spark_incr.plan.nodes import RELATION, Limit, Reapply, Recompute, Rederive
 from spark_incr.plan.types import Field, Schema
 from spark_incr.sql.dialect import quoted
 
@@ -65,6 +66,34 @@ def rederive_texts(node: Rederive, name: str, changes: str) -> StageTexts:
     )
     states = (bag_state(rows, node.input.schema), bag_state(results, node.schema))
     return StageTexts(name, f"{node.reason} by {', '.join(node.keys) or 'nothing'}", texts, states)
+
+
+def reapply_texts(node: Reapply, name: str, changes: str) -> StageTexts:
+    """The texts of a function of tables, asked for the keys of a batch."""
+    rows, keys = f"{name}_rows", f"{name}_keys"
+    on = same([Field(key, node.input.type_of(key)) for key in node.keys], "o", "k")
+    touched = select(
+        columns(node.input.names, "o"), _copies(node.input.schema, rows).subquery("o")
+    ).join(relation(keys, "k"), on=on, join_type="left semi")
+    asked = {
+        when: (
+            Text(f"{name}_touched_{when}", "rows of the keys of the batch", touched.copy()),
+            Text(
+                f"{name}_{when}", REDERIVED, over(node.query, {RELATION: f"{name}_touched_{when}"})
+            ),
+        )
+        for when in ("before", "after")
+    }
+    delta = consolidated(node.input.schema, changes, ()).subquery("d")
+    texts = (
+        Text(keys, "keys of the batch", select(columns(node.keys), relation(changes)).distinct()),
+        *asked["before"],
+        merged_bag(rows, node.input.schema, delta),
+        *asked["after"],
+        difference(name, node.names),
+    )
+    title = f"{node.reason} by {', '.join(node.keys)}"
+    return StageTexts(name, title, texts, (bag_state(rows, node.input.schema),))
 
 
 def limit_texts(node: Limit, name: str, changes: str) -> StageTexts:

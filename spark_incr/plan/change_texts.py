@@ -36,7 +36,7 @@ class Text:
     @property
     def reads(self) -> tuple[str, ...]:
         tables = (table.name for table in self.query.find_all(exp.Table))
-        return tuple(dict.fromkeys([*tables, *self.unread]))
+        return tuple(dict.fromkeys([*filter(None, tables), *self.unread]))
 
 
 @dataclass(frozen=True)

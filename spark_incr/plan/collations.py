@@ -17,7 +17,17 @@ from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.context import Context
-from spark_incr.plan.nodes import Aggregate, Join, Limit, Node, Project, Rederive, Window, column
+from spark_incr.plan.nodes import (
+    Aggregate,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Reapply,
+    Rederive,
+    Window,
+    column,
+)
 from spark_incr.plan.scope import folded
 from spark_incr.plan.stages import AggregateStage
 from spark_incr.plan.types import Field, is_collated, parts, with_parts
@@ -123,7 +133,7 @@ def _keys(node: Node) -> list[tuple[str, T.DataType]]:
             return [(a, node.left.type_of(a)) for a, _ in node.keys]
         case Aggregate() | AggregateStage() if not node.exact:
             names = list(node.keys)
-        case Window() | Rederive():
+        case Window() | Reapply() | Rederive():
             names = list(node.keys)
         case Limit():
             names = [*node.keys, *(key.column for key in node.order)]

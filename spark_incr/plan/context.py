@@ -28,6 +28,8 @@ class SessionFunction:
     """The parameters of a table function of SQL, as JSON."""
     returns: str = ""
     """The columns of a table function of SQL, as JSON."""
+    in_batches: bool = False
+    """Whether it is a table function of Python that is given rows in batches of any length."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
+    Reapply,
     Recompute,
     Rederive,
     Repeat,
@@ -47,7 +48,7 @@ def tier_of(node: Node) -> str:
     """The tier by which a node is maintained, with the reason where it is not the best one."""
     if isinstance(node, Join):
         return "bilinear" if node.keys else "bilinear (no equality to look up by)"
-    if isinstance(node, Rederive):
+    if isinstance(node, (Reapply, Rederive)):
         return f"affected ({node.reason})"
     if isinstance(node, Window):
         return "affected (window function)"
@@ -134,7 +135,7 @@ def _head(node: Node, inputs: Sequence[str]) -> str:
             rows = f"{node.limit if node.limit is not None else 'all'} rows from {node.offset}"
             per = f" per {', '.join(node.keys)}" if node.keys else ""
             inner = f"{inputs[0]}: {rows} by {', '.join(keys) or 'all columns'}{per}"
-        case Rederive():
+        case Reapply() | Rederive():
             inner = f"{inputs[0]}: {print_sql(node.query)}"
         case Window():
             inner = f"{inputs[0]}: " + ", ".join(
@@ -171,7 +172,7 @@ def _details(node: Node) -> list[tuple[str, str]]:
             for (a, b), safe in zip(node.keys, node.null_safe, strict=True)
         ]
         result.append(("lineage", ", ".join(pairs) or "none"))
-    if isinstance(node, (Rederive, Window)):
+    if isinstance(node, (Reapply, Rederive, Window)):
         result.append(("lineage", ", ".join(node.keys) or "none (all rows)"))
     if isinstance(node, Recompute):
         result.append(("lineage", "none (all rows)"))

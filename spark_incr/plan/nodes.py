@@ -132,6 +132,19 @@ class Rederive(Unary):
 
 
 @dataclass(frozen=True)
+class Reapply(Unary):
+    """What a query over `RELATION` gives for the rows of each key, one key at a time.
+
+    The query gives for the rows of several keys what it gives for each of them, put together, and for
+    the same rows the same each time. Its result need not tell which key a row is of.
+    """
+
+    keys: tuple[str, ...]
+    query: exp.Expr
+    reason: str
+
+
+@dataclass(frozen=True)
 class Window(Unary):
     """The rows of the input with a column per window function, all over one partitioning.
 

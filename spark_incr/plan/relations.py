@@ -31,6 +31,7 @@ from spark_incr.plan.recursion import build_recursion
 from spark_incr.plan.scope import Scope, Visible, column_aliases, spelled
 from spark_incr.plan.subqueries import lateral
 from spark_incr.plan.syntax import outermost_subqueries, refuse_clauses, unsupported, words
+from spark_incr.plan.table_arguments import applied, reads_tables
 from spark_incr.plan.table_functions import inlined, sql_function
 from spark_incr.plan.time_windows import below_time_window
 from spark_incr.plan.types import Field, char_length
@@ -74,6 +75,8 @@ def _relation(source: exp.Expr, env: Environment, keeps_order: bool = False) -> 
     elif isinstance(source, exp.Values) or isinstance(source.this, exp.Values):
         built = build_constant(_alone(source), env)
         node, scope = built.node, _scope_of(source, built, ())
+    elif isinstance(source, exp.Lateral) and reads_tables(source.this):
+        return _called(source, env)
     elif isinstance(source, exp.Lateral):
         # There is nothing before it that it could read: the rows of it alone.
         return _lateral_join((Single(()), Scope()), exp.Join(this=source), JoinKind.INNER, env)
@@ -111,6 +114,9 @@ def _alone(source: exp.Expr) -> exp.Expr:
 def _called(source: exp.Expr, env: Environment) -> Source:
     """The rows of a table function."""
     nothing: Source = (Single(()), Scope())
+    if reads_tables(source.this):
+        built = applied(source, env, _relation)
+        return built.node, _scope_of(source, built, ())
     function = sql_function(source.this, env)
     if function is not None:
         node, built = inlined(source.this, function, *nothing, env)
@@ -214,7 +220,7 @@ def joined_with(left: Source, join: exp.Join, env: Environment) -> Source:
 def _plain_join(left: Source, join: exp.Join, env: Environment) -> Source:
     refuse_clauses(join, {"this", "on", "using", "kind", "side", "method", "pivots"})
     kind = _join_kind(join)
-    if isinstance(join.this, exp.Lateral):
+    if isinstance(join.this, exp.Lateral) and not reads_tables(join.this.this):
         return _lateral_join(left, join, kind, env)
     right = _relation(join.this, env)
     using = [identifier.name for identifier in join.args.get("using") or []]

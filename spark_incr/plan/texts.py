@@ -22,6 +22,7 @@ from sqlglot.generators.spark import SparkGenerator
 from spark_incr.plan.affected_texts import (
     limit_texts,
     over,
+    reapply_texts,
     recompute_texts,
     rederive_texts,
 )
@@ -52,6 +53,7 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
+    Reapply,
     Recompute,
     Rederive,
     Repeat,
@@ -65,6 +67,7 @@ from spark_incr.plan.stages import AggregateStage
 from spark_incr.plan.windows import rederived_window
 from spark_incr.sql.dialect import DIALECT, SparkText, parse_query
 from spark_incr.sql.names import quote
+from spark_incr.sql.table_arguments import TableArgument
 
 OUTPUT = "output"
 _TOO_MANY_ROWS = "RAISE_ERROR('a scalar subquery has more than one row')"
@@ -107,6 +110,9 @@ def stage_texts(plan: Node) -> str:
 class _Generator(SparkGenerator):
     SUPPORTS_TEMPORAL_PRECISION = True
     TYPE_MAPPING = SparkText.Generator.TYPE_MAPPING
+    TRANSFORMS = SparkGenerator.TRANSFORMS | {
+        TableArgument: SparkText.Generator.TRANSFORMS[TableArgument]
+    }
 
     def nullsafeeq_sql(self, expression: exp.NullSafeEQ) -> str:
         return self.binary(expression, "<=>")
@@ -147,6 +153,8 @@ def _stage(node: Node, name: str, inputs: Sequence[str]) -> StageTexts:
             made = over(generator_query(node), {RELATION: inputs[0]})
             text = Text(changes_of(name), "change", made)
             return StageTexts(name, "generator", (text,))
+        case Reapply():
+            return reapply_texts(node, name, inputs[0])
         case Rederive():
             return rederive_texts(node, name, inputs[0])
         case Limit():

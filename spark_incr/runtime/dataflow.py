@@ -21,6 +21,7 @@ from spark_incr.plan.nodes import (
     Limit,
     Node,
     Project,
+    Reapply,
     Recompute,
     Rederive,
     Repeat,
@@ -51,6 +52,7 @@ from spark_incr.runtime.operators.linear import (
     SingleOperator,
     UnionOperator,
 )
+from spark_incr.runtime.operators.reapply import ReapplyOperator
 from spark_incr.runtime.operators.recompute import RecomputeOperator
 from spark_incr.runtime.operators.window import WindowOperator
 
@@ -63,6 +65,7 @@ _Operator = (
     | GenerateOperator
     | KeyedLimitOperator
     | LimitOperator
+    | ReapplyOperator
     | RecomputeOperator
     | RederiveOperator
     | AtMostOneOperator
@@ -93,6 +96,8 @@ def _operator(node: Node, evaluator: Evaluator) -> _Operator:
             return GenerateOperator(node, evaluator)
         case Limit():
             return LimitOperator(node) if not node.keys else KeyedLimitOperator(node)
+        case Reapply():
+            return ReapplyOperator(node, evaluator)
         case Rederive():
             return RederiveOperator(node, evaluator)
         case Window():

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.util import PythonEvalType
 
 from spark_incr.errors import error
 from spark_incr.plan.collations import COLLATION_KEY
@@ -70,7 +72,12 @@ class SessionFunctions:
         reads = leaves != ["OneRowRelation"] or not plan.subqueriesAll().isEmpty()
         body, inputs, returns = self._written(call[0])
         deterministic = bool(plan.deterministic())
-        return SessionFunction(aggregates, deterministic, reads, body, inputs, returns)
+        in_batches = any(
+            "PythonUDTF" in e.getClass().getSimpleName()
+            and e.evalType() == PythonEvalType.SQL_ARROW_UDTF
+            for e in expressions(plan)
+        )
+        return SessionFunction(aggregates, deterministic, reads, body, inputs, returns, in_batches)
 
     def check(self, calls: Mapping[Call, SessionFunction]) -> None:
         """Refuse to go on with a function that is not the one that was met first.
@@ -98,10 +105,21 @@ class SessionFunctions:
         plan = self._analyzed(f"SELECT {text} AS c")
         if plan is not None:
             return plan, "Aggregate" in plan.nodeName()
-        plan = self._analyzed(f"SELECT * FROM {text}")
+        plan = self._analyzed(f"SELECT * FROM {text}") or self._table_function(name)
         if plan is not None:
             return plan, False
         return self._analyzed(f"SELECT {text} OVER () AS c"), True
+
+    def _table_function(self, name: str) -> Any:
+        """A call of a table function that is not analysed: `analyze` of Python may refuse NULL."""
+        jvm: Any = self._spark._jvm
+        catalog: Any = self._spark._jsparkSession.sessionState().catalog()
+        nothing = jvm.org.apache.spark.api.python.PythonUtils.toSeq([])
+        try:
+            found = catalog.resolveBuiltinOrTempTableFunction(name, nothing)
+        except (PySparkException, Py4JError):
+            return None
+        return found.get() if found.isDefined() else None
 
     def _analyzed(self, text: str) -> Any:
         try:
@@ -147,7 +165,7 @@ class SessionFunctions:
         made_of = []
         for expression in expressions(plan):
             kind = str(expression.getClass().getSimpleName())
-            if kind.startswith("PythonUD"):
+            if "PythonUD" in kind:
                 made_of.append(f"{kind} {expression.func().command().hashCode()}")
             elif kind == "ScalaUDF":
                 made_of.append(str(expression.function().getClass().getName()))

@@ -14,6 +14,7 @@ _KEYWORDS = ("//identifier//nonReserved", "//strictIdentifier/nonReserved", "//s
 _CALLED = (
     *("//functionName//identifier", "//lateralView/qualifiedName//identifier"),
     *("//hint//identifier", "//namedArgumentExpression/identifier"),
+    "//functionTableNamedArgumentExpression/identifier",
 )
 
 

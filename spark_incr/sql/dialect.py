@@ -16,6 +16,7 @@ from spark_incr.errors import Position, error
 from spark_incr.sql.identifiers import said_by_expressions, with_identifiers
 from spark_incr.sql.pipes import Piped, step_sql
 from spark_incr.sql.query_parser import QueryParser
+from spark_incr.sql.table_arguments import TableArgument, parse_table_argument, table_argument_sql
 from spark_incr.sql.written_names import Name, Place, hide_names, show_names
 
 DIALECT = "spark"
@@ -210,14 +211,7 @@ class SparkText(Spark):
         def _parse_unary(self) -> exp.Expr | None:
             """An operand; a table as a whole is one to Spark."""
             if self._match_pair(TokenType.TABLE, TokenType.L_PAREN, advance=False):
-                token = self._curr
-                raise error(
-                    "INCR_UNSUPPORTED",
-                    what="a TABLE argument",
-                    hint="Collect the rows of each group into an array, and call the function for it "
-                    "by LATERAL.",
-                    position=Position(token.line, token.col - (token.end - token.start)),
-                )
+                return parse_table_argument(self)
             result = super()._parse_unary()
             cast = result.this if isinstance(result, exp.Neg) else None
             if not isinstance(cast, exp.Cast) or not cast.meta.get(_SUFFIXED):
@@ -367,7 +361,10 @@ class SparkText(Spark):
             kind: transform
             for kind, transform in SparkGenerator.TRANSFORMS.items()
             if kind not in (exp.Select, exp.JSONExtract)
-        } | {Piped: lambda self, e: self.piped_sql(e)}
+        } | {
+            Piped: lambda self, e: self.piped_sql(e),
+            TableArgument: lambda self, e: table_argument_sql(e, self),
+        }
 
         def sql(
             self, expression: str | exp.Expr | None, key: str | None = None, comment: bool = True
