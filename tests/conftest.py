@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.sql import SparkSession
+from pyspark.traceback_utils import SCCallSiteSync
 
 from spark_incr.java import ensure_java
 from tests.calling import CommandLine
@@ -56,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
     for kind in (JVMView, JavaPackage):
         kind.__getattr__ = _remembered(kind.__getattr__)
+    # Nobody asks from which line of Python a job came.
+    SCCallSiteSync.__init__ = SCCallSiteSync.__enter__ = SCCallSiteSync.__exit__ = _nothing
 
 
 def _remembered(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
@@ -66,6 +69,10 @@ def _remembered(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]
         return place.__dict__[name]
 
     return found
+
+
+def _nothing(*_: object) -> None:
+    """In place of what only costs time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -115,6 +122,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    # Spark walks its stack for the name of each RDD that has none.
+    for form in ("short", "long"):
+        session.sparkContext.setLocalProperty(f"callSite.{form}", "a test")
     yield session
     session.stop()
 
