@@ -8,6 +8,7 @@ SEED ?= $(shell date +%s)
 BIN := .venv/bin
 comma := ,
 INSTALLED := .venv/.installed-$(subst $(comma),-,$(EXTRAS))
+CLASSES := .venv/spark-classes.jsa
 
 KILLS ?= 200
 COMMITS ?= 10000
@@ -18,12 +19,16 @@ setup: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$(EXTRAS)]'
 	touch $@
+
+# Tests start a dozen JVMs; with this archive of Spark's classes each takes half the time.
+$(CLASSES): $(INSTALLED)
+	$(BIN)/python -m tests.class_archive
 
 # Two workers, each with a Spark of its own; the tests of a file stay together and share their fixtures,
 # and the files begin in the order of tests/conftest.py.
-test: setup
+test: setup $(CLASSES)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup

@@ -15,12 +15,16 @@ from pyspark.traceback_utils import SCCallSiteSync
 
 from spark_incr.java import ensure_java
 from tests.calling import CommandLine
+from tests.class_archive import ARCHIVE
 
 ORDINARY_EXAMPLES = 200
 
 # For every Spark that a test starts, in this process or in another. Each query runs once, so time that
 # the optimizing compiler spends on Spark's own code is lost, too.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+JAVA_OPTIONS = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+    f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
+)
 
 # Two workers share the files in order. A long one that begins last is run by one of them alone.
 LONG_FILES = frozenset(

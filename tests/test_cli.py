@@ -68,7 +68,9 @@ def test_without_java_one_line_says_how_to_get_it(tmp_path: Path) -> None:
     assert "spark_incr[java]" in found.stderr
 
 
-def test_scripts_share_a_state_and_errors_show_their_place(tmp_path: Path) -> None:
+def test_scripts_share_a_state_and_errors_show_their_place(
+    tmp_path: Path, command_line: CommandLine
+) -> None:
     script = tmp_path / "shop.sql"
     script.write_text(SCRIPT, encoding="utf-8")
     state = str(tmp_path / "state")
@@ -80,7 +82,9 @@ def test_scripts_share_a_state_and_errors_show_their_place(tmp_path: Path) -> No
     )
 
     text = "DELETE FROM orders WHERE id = 3;\nTABLE revenue ORDER BY n, total;\nSELECT 1;\n"
-    second = run("sql", "--state", state, "-e", text + "DROP INCREMENTAL\n  VIEW x y; SELECT 2")
+    second = command_line(
+        "sql", "--state", state, "-e", text + "DROP INCREMENTAL\n  VIEW x y; SELECT 2"
+    )
     assert second.returncode == 1
     assert re.search(r"^bob; jr +1 +5\.50\nada +1 +10\.00$", second.stdout, re.MULTILINE)
     assert second.stdout.endswith("1\n-\n1\n")
