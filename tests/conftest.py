@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +28,10 @@ JAVA_OPTIONS = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
     f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
 )
+
+# Files of tests are not meant to last; in memory they cost less, if there is room for them.
+SCRATCH = Path("/dev/shm")
+SCRATCH_BYTES = 4 << 30
 
 # Two workers share the files in order. A long one that begins last is run by one of them alone.
 LONG_FILES = frozenset(
@@ -59,6 +66,10 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.load_profile("spark_incr")
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+    if os.access(SCRATCH, os.W_OK) and shutil.disk_usage(SCRATCH).free >= SCRATCH_BYTES:
+        for variable in ("TMPDIR", "SPARK_LOCAL_DIRS"):
+            os.environ.setdefault(variable, str(SCRATCH))
+        tempfile.tempdir = None  # it is read from the environment again
     for kind in (JVMView, JavaPackage):
         kind.__getattr__ = _remembered(kind.__getattr__)
     # Nobody asks from which line of Python a job came.
