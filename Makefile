@@ -17,9 +17,12 @@ COMMITS ?= 10000
 
 setup: $(INSTALLED)
 
+# uv takes a third of the time of pip, which stands in where uv is not to be had or finds no index.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$(EXTRAS)]'
+	($(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python --editable '.[$(EXTRAS)]') \
+		|| $(PIP) --editable '.[$(EXTRAS)]'
 	touch $@
 
 # Tests start a dozen JVMs; with this archive of Spark's classes each takes half the time.
