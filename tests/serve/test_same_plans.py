@@ -18,6 +18,18 @@ SAME = [
         RECURSION + "SELECT `id` + 1 = (SELECT MAX(`n`) FROM `r`) AS a FROM `t`",
     ),
     (
+        RECURSION
+        + "SELECT array_sort(array(n, m)) AS a, transform(array(n), e -> e + m) AS b FROM r",
+        RECURSION
+        + "SELECT ARRAY_SORT(ARRAY(`n`, m)) AS a, transform(array(n), e -> e + `m`) AS b FROM r",
+    ),
+    (
+        RECURSION
+        + "SELECT nullif(n, 2) AS a, nullif(m, 2) AS b, m BETWEEN n + 1 AND 3 AS c FROM r",
+        RECURSION
+        + "SELECT NULLIF(`n`, 2) AS a, nullif(m, 2) AS b, (m BETWEEN n + 1 AND 3) AS c FROM r",
+    ),
+    (
         "SELECT * FROM t WHERE k IN (SELECT m['a'] FROM VALUES (map('a', 1)) AS q(m))",
         "SELECT * FROM t WHERE `k` IN (SELECT m['a'] FROM VALUES (MAP('a', 1)) AS `q`(`m`))",
     ),
@@ -30,6 +42,11 @@ OTHER = [
         RECURSION + "SELECT a.n FROM r a JOIN r b ON a.m = b.m",
         RECURSION + "SELECT b.n FROM r a JOIN r b ON a.m = b.m",
     ),
+    (
+        RECURSION + "SELECT zip_with(array(n), array(m), (x, y) -> x - y) AS a FROM r",
+        RECURSION + "SELECT zip_with(array(n), array(m), (x, y) -> y - x) AS a FROM r",
+    ),
+    (RECURSION + "SELECT nullif(n, 2) AS a FROM r", RECURSION + "SELECT nullif(m, 2) AS a FROM r"),
     (
         RECURSION + "SELECT id = (SELECT max(n) FROM r) AS a FROM t",
         RECURSION + "SELECT id = (SELECT max(m) FROM r) AS a FROM t",
