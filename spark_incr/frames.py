@@ -41,6 +41,9 @@ _COMPILED = "spark.sql.codegen.factoryMode"
 _WRITTEN_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _SESSION = "spark.sessionWindow"
 _CHAR = re.compile(r"char\((\d+)\)")
+FEW_ROWS = 100
+"""So many rows are taken from a plan that is made of rows; more are better carried by a job."""
+_ONE_STREAM = 1 << 40
 _CARRIED: dict[type[T.DataType], T.DataType] = {
     T.YearMonthIntervalType: T.IntegerType(),
     T.CalendarIntervalType: T.StringType(),
@@ -238,16 +241,43 @@ def _collected(frame: DataFrame) -> pa.Table:
     """The rows of a frame, or Spark's error; `toArrow` passes some on as Java has them."""
     kinds = [(f.name, arrow_type(f.dataType)) for f in frame.schema.fields]
     try:
-        if not holds(frame.schema, T.VariantType) or any(kind is None for _, kind in kinds):
+        if any(kind is None for _, kind in kinds):
             return frame.toArrow()
-        collect: Any = frame._collect_as_arrow
-        return pa.Table.from_batches(collect(empty_list_if_zero_records=False)).cast(
-            pa.schema(kinds)
-        )
+        batches = _planned(frame)
+        if batches is None and not holds(frame.schema, T.VariantType):
+            return frame.toArrow()
+        if batches is None:
+            collect: Any = frame._collect_as_arrow
+            batches = collect(empty_list_if_zero_records=False)
+        return pa.Table.from_batches(batches).cast(pa.schema(kinds))
     except Py4JJavaError as failure:
         raise _in_the_users_words(_converted(failure)) from None
     except CapturedException as failure:
         raise _in_the_users_words(failure) from None
+
+
+def _planned(frame: DataFrame) -> list[pa.RecordBatch] | None:
+    """The rows of a frame whose plan is a few rows, else nothing.
+
+    Where all is known when a plan is made, Spark computes it then and there; a job would do no more
+    than carry rows, at twice the price.
+    """
+    plan: Any = frame._jdf.queryExecution().executedPlan()
+    if plan.nodeName() != "LocalTableScan":
+        return None
+    java: Any = frame.sparkSession._jvm
+    rows = java.scala.collection.immutable.ArraySeq.unsafeWrapArray(plan.executeCollect())
+    if rows.length() > FEW_ROWS:
+        return None
+    arrow = java.org.apache.spark.sql.execution.arrow
+    converters = getattr(getattr(arrow, "ArrowConverters$"), "MODULE$")
+    streams = converters.toBatchWithSchemaIterator(
+        rows.iterator(), plan.schema(), 0, _ONE_STREAM, "UTC", False, False
+    )
+    try:
+        return list(pa.ipc.open_stream(streams.next()))
+    finally:
+        streams.close()
 
 
 def _in_the_users_words(failure: Exception) -> Exception:

@@ -21,7 +21,16 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from spark_incr.errors import error, without_plan
-from spark_incr.frames import columns_for, columns_of, computed, in_type, named, offered, rejected
+from spark_incr.frames import (
+    FEW_ROWS,
+    columns_for,
+    columns_of,
+    computed,
+    in_type,
+    named,
+    offered,
+    rejected,
+)
 from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.context import Read, SessionFunction
 from spark_incr.plan.functions import CLOCK
@@ -478,11 +487,14 @@ class SparkAnalysis:
                 self.spark.catalog.dropTempView(name)
 
     def _frame(self, schema: Schema, rows: pa.Table) -> DataFrame:
-        """Rows for Spark; few of them in one partition, where a query needs no shuffle."""
+        """Rows for Spark; not too many in one partition, where a query needs no shuffle."""
+        frame = self._offered(schema, rows)
+        return frame.coalesce(1) if rows.num_rows <= _ONE_PARTITION else frame
+
+    def _offered(self, schema: Schema, rows: pa.Table) -> DataFrame:
         fields = [T.StructField(f.name, as_string(f.type)) for f in schema]
         kinds = T.StructType(fields).toNullable()
-        frame = offered(self.spark, rows.select(kinds.names), kinds)
-        return frame.coalesce(1) if rows.num_rows <= _ONE_PARTITION else frame
+        return offered(self.spark, rows.select(kinds.names), kinds)
 
     def evaluate(
         self,
@@ -495,7 +507,9 @@ class SparkAnalysis:
             return [pa.array([], arrow_type(t)) for t in types]
         index = "__incr_row"
         numbered = rows.append_column(index, pa.array(range(rows.num_rows), pa.int64()))
-        frame = self._frame((*schema, Field(index, T.LongType())), numbered)
+        # What Spark's own functions make of a few rows is known when it is planned, without a job.
+        framed = self._frame if self._calls or rows.num_rows > FEW_ROWS else self._offered
+        frame = framed((*schema, Field(index, T.LongType())), numbered)
         texts = [f"{print_sql(e)} AS __incr_c{i}" for i, e in enumerate(expressions)]
         self._register(texts)
         with self._as_created():
