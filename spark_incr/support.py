@@ -187,6 +187,10 @@ def document() -> str:
                         "Write it as a table function of Python, and call that by LATERAL.",
                     ),
                     (
+                        "functions of SQL that hold a query and are called for a value",
+                        "Let the function RETURN a TABLE, and call it in FROM or by LATERAL.",
+                    ),
+                    (
                         "subqueries in PARTITION BY and ORDER BY of TABLE arguments",
                         "Join the value to the rows in a query: `TABLE(SELECT ...)`.",
                     ),

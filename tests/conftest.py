@@ -66,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.load_profile("spark_incr")
     os.environ.setdefault("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
+    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))
     if os.access(SCRATCH, os.W_OK) and shutil.disk_usage(SCRATCH).free >= SCRATCH_BYTES:
         for variable in ("TMPDIR", "SPARK_LOCAL_DIRS"):
             os.environ.setdefault(variable, str(SCRATCH))
@@ -111,10 +112,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "1")
-        # Each query runs once, so time spent on making it fast is lost.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.sql.adaptive.enabled", "false")
         # Tables are tiny: each further task, and a job that broadcasts one side of a join, cost more
         # than all rows.
         .config("spark.sql.leafNodeDefaultParallelism", "1")
@@ -126,6 +123,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.ui.retainedTasks", "100")
         .config("spark.sql.ui.retainedExecutions", "10")
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+        .config("spark.python.daemon.module", "tests.python_daemon")
         .config("spark.driver.memory", "4g")
         # Plans live until their test ends, and no longer.
         .config("spark.driver.extraJavaOptions", "-Xms4g -Xmn2g")

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import spark_incr
 from spark_incr.errors import IncrementalError
 from spark_incr.serve import snapshots
-from tests.oracle import check, delete, insert, update
+from tests.oracle import check, delete, insert, together, update
 
 TABLES = {
     "t": "id INT, c CHAR(5), d CHAR(3), s STRING",
@@ -29,10 +29,14 @@ ROWS = (
     (5, "é    ", "é  ", "é    "),
 )
 BATCHES = (
-    insert("t", *ROWS),
-    insert("u", (1, "ab ", "ab"), (2, "x  ", "ab   "), (3, "ab ", "ab "), (4, None, None)),
-    update("t", (ROWS[0], (1, "x    ", "x  ", "ab   ")), (ROWS[3], (4, "ab   ", "é  ", "ab"))),
-    delete("u", (4, None, None), (1, "ab ", "ab")),
+    together(
+        insert("t", *ROWS),
+        insert("u", (1, "ab ", "ab"), (2, "x  ", "ab   "), (3, "ab ", "ab "), (4, None, None)),
+    ),
+    together(
+        update("t", (ROWS[0], (1, "x    ", "x  ", "ab   ")), (ROWS[3], (4, "ab   ", "é  ", "ab"))),
+        delete("u", (4, None, None), (1, "ab ", "ab")),
+    ),
     delete("t", ROWS[1], ROWS[2], ROWS[4]),
     insert("t", ROWS[0], ROWS[4]),
 )

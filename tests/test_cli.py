@@ -135,7 +135,9 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Terminal:
-    return Terminal([*COMMAND, "sql", "--state", str(tmp_path / "state")], tmp_path / "home")
+    # One thread for Spark: a query that nobody waits for shall not keep other tests waiting.
+    options = ["--state", str(tmp_path / "state"), "--conf", "spark.master=local[1]"]
+    return Terminal([*COMMAND, "sql", *options], tmp_path / "home")
 
 
 def test_the_prompt_takes_lines_up_to_a_semicolon(terminal: Terminal, tmp_path: Path) -> None:
@@ -198,7 +200,7 @@ def test_the_prompt_takes_lines_up_to_a_semicolon(terminal: Terminal, tmp_path: 
         os.killpg(terminal.process.pid, signal.SIGINT)
         terminal.read_until("incr> ")
         terminal.type("SELECT sum(a.id * b.id) FROM range(10000000) a, range(10000000) b;\n")
-        time.sleep(5)
+        time.sleep(2)
         os.killpg(terminal.process.pid, signal.SIGINT)
         assert "interrupted" in terminal.read_until("incr> ")
         terminal.type("SELECT 'still' || ' here' AS so;\n")

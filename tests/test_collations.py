@@ -18,7 +18,7 @@ import spark_incr
 from spark_incr.errors import IncrementalError
 from spark_incr.serve import snapshots
 from tests.fuzz import compiled
-from tests.oracle import check, delete, insert, update
+from tests.oracle import check, delete, insert, together, update
 
 TABLES = {
     "t": "id INT, s STRING, x STRING COLLATE UTF8_LCASE, u STRING COLLATE UNICODE_CI",
@@ -35,10 +35,14 @@ ROWS = (
     (7, "Ä ", "Ä", "ß"),
 )
 BATCHES = (
-    insert("t", *ROWS),
-    insert("o", (1, "A", "b"), (2, "B", "B"), (3, None, None), (4, "a", "A")),
-    update("t", (ROWS[0], (1, "a", "B", "E")), (ROWS[7], (7, "x", "ä", "SS"))),
-    delete("o", (1, "A", "b")),
+    together(
+        insert("t", *ROWS),
+        insert("o", (1, "A", "b"), (2, "B", "B"), (3, None, None), (4, "a", "A")),
+    ),
+    together(
+        update("t", (ROWS[0], (1, "a", "B", "E")), (ROWS[7], (7, "x", "ä", "SS"))),
+        delete("o", (1, "A", "b")),
+    ),
     delete("t", ROWS[1], ROWS[2], ROWS[3], ROWS[4]),
     insert("t", ROWS[1], ROWS[4]),
 )

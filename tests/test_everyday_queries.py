@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_incr.sql.split import split_statements
 from tests.fuzz import interpreted
-from tests.oracle import Batch, check, delete, update
+from tests.oracle import Batch, check, update
 
 FILES = sorted((Path(__file__).parent / "fixtures" / "everyday").glob("*.sql"))
 
@@ -94,28 +94,27 @@ BATCHES: list[Batch] = [
         "m": {"insert": MAPS},
         "z": {"insert": ZEROS},
     },
-    update(
-        "o",
-        (ORDERS[0], (1, "bob", Decimal("99.99"), _day(2024, 1, 2), _at(0, 1), ["b", "q"],
-                     {"a": 1, "b": "x"}, 4, 0.0)),
-        (ORDERS[3], (4, "zed", Decimal("1.00"), _day(2024, 2, 1), _at(5), [],
-                     {"a": 3, "b": "k"}, 2, 4.0)),
-    ),
     {
+        **update(
+            "o",
+            (ORDERS[0], (1, "bob", Decimal("99.99"), _day(2024, 1, 2), _at(0, 1), ["b", "q"],
+                         {"a": 1, "b": "x"}, 4, 0.0)),
+            (ORDERS[3], (4, "zed", Decimal("1.00"), _day(2024, 2, 1), _at(5), [],
+                         {"a": 3, "b": "k"}, 2, 4.0)),
+        ),
         "c": {"delete": [CUSTOMERS[0], CUSTOMERS[2]], "insert": MORE},
         "e": {"delete": [PARTS[1]], "insert": [(7, 3, 8), (2, 6, 1)]},
         "m": {"delete": [MAPS[0]], "insert": [(1, [("b", 2), ("a", 1)], "7")]},
         "z": {"delete": [ZEROS[0], ZEROS[6]], "insert": [(1, -0.0, "b"), (3, 1.0, "q")]},
     },
-    delete("o", *ORDERS[4:7], ORDERS[1], ORDERS[2]),
+    {
+        "o": {"delete": [*ORDERS[4:7], ORDERS[1], ORDERS[2]]},
+        "c": {"delete": [CUSTOMERS[1], *CUSTOMERS[3:], *MORE]},
+    },
     {
         "o": {"insert": [ORDERS[2], ORDERS[4], LATER]},
         "c": {"insert": [CUSTOMERS[0]]},
         "z": {"insert": [ZEROS[0]], "delete": [ZEROS[1], ZEROS[1], ZEROS[2]]},
-    },
-    {
-        "o": {"delete": [ORDERS[2], ORDERS[4], LATER]},
-        "c": {"delete": [CUSTOMERS[0], CUSTOMERS[1], *CUSTOMERS[3:], *MORE]},
     },
 ]  # fmt: skip
 

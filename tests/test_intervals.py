@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import spark_incr
 from spark_incr.errors import IncrementalError
 from spark_incr.serve import snapshots
-from tests.oracle import check, delete, insert, undo, update
+from tests.oracle import check, delete, insert, together, undo, update
 
 DAY = dt.timedelta(days=1)
 TABLES = {
@@ -34,10 +34,11 @@ ROWS = (
     (5, None, 12, 12, 12, DAY),
 )
 BATCHES = (
-    insert("t", *ROWS),
-    insert("u", (1, 14), (2, 12), (3, None), (3, 12)),
-    update("t", (ROWS[0], (1, "b", 0, 0, 0, None)), (ROWS[5], (5, "c", None, 12, 11, DAY))),
-    delete("u", (2, 12)),
+    together(insert("t", *ROWS), insert("u", (1, 14), (2, 12), (3, None), (3, 12))),
+    together(
+        update("t", (ROWS[0], (1, "b", 0, 0, 0, None)), (ROWS[5], (5, "c", None, 12, 11, DAY))),
+        delete("u", (2, 12)),
+    ),
     delete("t", ROWS[1], ROWS[2], ROWS[4]),
     delete("t", ROWS[3]),
     insert("t", ROWS[1], ROWS[4]),

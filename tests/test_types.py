@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import spark_incr
 from spark_incr.errors import IncrementalError
 from spark_incr.serve import snapshots
-from tests.oracle import check, delete, insert, update
+from tests.oracle import check, delete, insert, together, update
 
 UTC = dt.timezone.utc
 SECOND = 10**9
@@ -42,10 +42,14 @@ ROWS = (
     (4, "b", LATE, LATE, NOON, dt.datetime(2024, 2, 29, tzinfo=UTC), dt.datetime(2024, 2, 29)),
 )
 BATCHES = (
-    insert("t", *ROWS),
-    insert("u", (1, "a", 0), (2, "b", EARLY), (3, None, None), (3, "b", NOON)),
-    update("t", (ROWS[0], (1, "b", clock(4, 0, 0), None, 0, None, None))),
-    delete("u", (2, "b", EARLY)),
+    together(
+        insert("t", *ROWS),
+        insert("u", (1, "a", 0), (2, "b", EARLY), (3, None, None), (3, "b", NOON)),
+    ),
+    together(
+        update("t", (ROWS[0], (1, "b", clock(4, 0, 0), None, 0, None, None))),
+        delete("u", (2, "b", EARLY)),
+    ),
     delete("t", ROWS[1], ROWS[2], ROWS[3]),
     insert("t", ROWS[1], ROWS[3]),
 )

@@ -168,8 +168,8 @@ def _ask(node: exp.Expr, name: str, analyzer: Analyzer) -> None:
     if found.reads and not found.returns:
         raise error(
             "INCR_UNSUPPORTED",
-            what=f"the function {name}, which reads a table,",
-            hint="Write the query of the function in its place.",
+            what=f"the function {name}, which holds a query,",
+            hint="Let the function RETURN a TABLE, and call it in FROM or by LATERAL.",
             position=position_of(node),
         )
     if found.aggregates:

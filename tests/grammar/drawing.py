@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -16,6 +17,7 @@ from tests.grammar.words import (
     NOISY,
     OVER_AGGREGATES,
     SCALARS,
+    USER_SCALARS,
 )
 
 Option = TypeVar("Option")
@@ -43,6 +45,7 @@ class Select:
 
 
 Scope = Sequence[Column]
+Relation = tuple[str, list[Column]]
 Production = Callable[["Draw", int], Select]
 _SLOT = re.compile(r"\{(?:(\d):)?(\w+)\}")
 
@@ -61,6 +64,7 @@ class Draw:
     """A source of random choices over tables, and what has been named so far.
 
     `query` draws any query; `scalar` and `test` draw subqueries, as values and as conditions.
+    With `functions`, those of users are drawn, too.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Draw:
         query: Production,
         scalar: Callable[[Draw, Scope, str], str],
         test: Callable[[Draw, Scope], str],
+        functions: bool = False,
     ) -> None:
         self.random = random
         self.tables = tables
@@ -79,6 +84,16 @@ class Draw:
         self._scalar = scalar
         self._test = test
         self._subqueries = 0
+        self.functions = functions
+
+    @contextmanager
+    def without_functions(self) -> Iterator[None]:
+        """Where Spark takes no functions of Python."""
+        before, self.functions = self.functions, False
+        try:
+            yield
+        finally:
+            self.functions = before
 
     def query(self, depth: int) -> Select:
         return self._query(self, depth)
@@ -118,6 +133,8 @@ class Draw:
             return self.choose(columns)
         if depth <= 0 or self.chance(6):
             return self.choose([*columns, *LITERALS[kind]])
+        if self.functions and kind in USER_SCALARS and self.chance(3):
+            return self.filled(self.choose(USER_SCALARS[kind]), scope, depth - 1)
         if self.chance(25):
             return self.subquery(scope, kind)
         present = {c.kind for c in scope}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.grammar.drawing import Column, Draw, Scope, Select, comparable
 from tests.grammar.windows import call
-from tests.grammar.words import ALONE
+from tests.grammar.words import ALONE, USER_AGGREGATES
 
 _TIME = ["window({}, '1 hour').start", "window({}, '2 hours', '1 hour').end"]
 _GAPS = [
@@ -34,6 +34,8 @@ def grouped(draw: Draw, rest: str, scope: Scope, scalar: bool = False) -> Select
     ]
     if draw.chance(12):
         calls = [draw.called(draw.choose(ALONE), scope)]
+    if draw.functions and draw.chance(4):
+        calls = [draw.called(draw.choose(USER_AGGREGATES), scope) for _ in calls] or calls
     shown = [k for k in keys if not draw.chance(5)]
     names = {k.text: draw.name("a") for k in shown}
     grouping = _grouping(draw, keys, shown, names)

@@ -27,11 +27,11 @@ class Example:
     unordered: tuple[str, ...]
 
 
-def examples(random: Random, count: int) -> list[Example]:
+def examples(random: Random, count: int, functions: bool) -> list[Example]:
     """Examples over the same tables and batches, which a source of random numbers determines."""
     tables = {f"t{i}": _schema(random) for i in range(random.choice([1, 1, 2, 2, 3]))}
     batches = history(random, tables)
-    draw = queries(random, tables)
+    draw = queries(random, tables, functions)
     result = []
     for _ in range(count):
         query = whole(draw)

@@ -72,7 +72,8 @@ def _join(draw: Draw, query: Select) -> Select:
     alias = draw.name("p")
     other, columns = relation(draw, 0)
     scope = [Column(f"{alias}.{c.text}", c.kind) for c in query.columns]
-    join = f"{draw.choose(OUTER_JOINS)} JOIN {other} ON {condition(draw, scope, columns)}"
+    kind = draw.choose(OUTER_JOINS)
+    join = f"{kind} JOIN {other} ON {condition(draw, scope, columns, kind)}"
     listed, shown = draw.named([*scope, *columns])
     return Select(f"{query.text} |> AS {alias} |> {join} |> SELECT {listed}", shown)
 

@@ -16,9 +16,9 @@ from tests.grammar.shapes import first, pivot, recursive, union, unpivot
 from tests.grammar.windows import windowed
 
 
-def queries(random: Random, tables: Mapping[str, Schema]) -> Draw:
-    """A source of queries over tables."""
-    return Draw(random, tables, query, subqueries.scalar, subqueries.test)
+def queries(random: Random, tables: Mapping[str, Schema], functions: bool) -> Draw:
+    """A source of queries over tables, with functions of users or without."""
+    return Draw(random, tables, query, subqueries.scalar, subqueries.test, functions)
 
 
 def whole(draw: Draw) -> Select:

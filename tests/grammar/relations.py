@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.grammar.drawing import Column, Draw, Scope, comparable, pairs
+from tests.grammar.drawing import Column, Draw, Relation, Scope, comparable, pairs
+from tests.grammar.functions import called, summed
 from tests.grammar.words import HALF_JOINS, KINDS, LITERALS, ONE_TYPE, OUTER_JOINS
-
-Relation = tuple[str, list[Column]]
 
 
 def relation(draw: Draw, depth: int) -> Relation:
@@ -15,6 +14,8 @@ def relation(draw: Draw, depth: int) -> Relation:
     if draw.ctes and draw.chance(3):
         name = draw.choose(sorted(draw.ctes))
         return aliased(draw, name, draw.ctes[name].columns)
+    if draw.functions and depth > 0 and draw.chance(4):
+        return summed(draw, depth)
     if depth > 0 and draw.chance(2):
         inner = draw.query(depth - 1)
         return aliased(draw, f"({inner.text})", inner.columns)
@@ -66,14 +67,14 @@ def joined(draw: Draw, depth: int) -> Relation:
     text, scope = relation(draw, depth)
     for _ in range(draw.choose([0, 0, 0, 1, 1, 2])):
         text, scope = draw.choose(_JOINS)(draw, (text, scope), depth)
-    return text, scope
+    return called(draw, (text, scope)) if draw.functions and draw.chance(4) else (text, scope)
 
 
 def on(draw: Draw, left: Relation, depth: int) -> Relation:
     text, scope = left
     other, columns = relation(draw, depth - 1)
     kind = draw.choose([*OUTER_JOINS, *HALF_JOINS])
-    text += f" {kind} JOIN {other} ON {condition(draw, scope, columns)}"
+    text += f" {kind} JOIN {other} ON {condition(draw, scope, columns, kind)}"
     return text, scope if kind in HALF_JOINS else [*scope, *columns]
 
 
@@ -114,7 +115,7 @@ def bracketed(draw: Draw, left: Relation, depth: int) -> Relation:
     text, scope = left
     inner, columns = on(draw, relation(draw, depth - 1), depth - 1)
     kind = draw.choose(OUTER_JOINS)
-    text += f" {kind} JOIN ({inner}) ON {condition(draw, scope, columns)}"
+    text += f" {kind} JOIN ({inner}) ON {condition(draw, scope, columns, kind)}"
     return text, [*scope, *columns]
 
 
@@ -157,8 +158,16 @@ def lateral(draw: Draw, left: Relation, depth: int) -> Relation:
 _JOINS = [on, on, on, on, using, using, crossed, listed, bracketed, lateral]
 
 
-def condition(draw: Draw, left: Scope, right: Scope) -> str:
-    """A join condition, most often with an equality of columns."""
+def condition(draw: Draw, left: Scope, right: Scope, kind: str) -> str:
+    """The condition of a join of a kind."""
+    if kind == "INNER":
+        return _condition(draw, left, right)
+    with draw.without_functions():
+        return _condition(draw, left, right)
+
+
+def _condition(draw: Draw, left: Scope, right: Scope) -> str:
+    """A condition, most often with an equality of columns."""
     parts = []
     both = pairs(left, right)
     mixed = [

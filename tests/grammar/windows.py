@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tests.grammar.drawing import Column, Draw, Scope, Select, comparable
-from tests.grammar.words import DISTANCES, FRAMED, PEER_FRAMES, PLACED, RANKED, ROW_FRAMES, UNFRAMED
+from tests.grammar.words import (
+    DISTANCES,
+    FRAMED,
+    PEER_FRAMES,
+    PLACED,
+    RANKED,
+    ROW_FRAMES,
+    UNFRAMED,
+    USER_AGGREGATES,
+)
 
 _WAYS = [["", " DESC", " NULLS LAST", " DESC NULLS FIRST"], [""]]
 
@@ -32,6 +41,9 @@ def windowed(draw: Draw, rest: str, scope: Scope) -> Select:
 def call(draw: Draw, usable: Scope, total: Scope, named: dict[str, str] | None = None) -> Column:
     """One call; those that look at the place of a row only over an order of all its columns."""
     by = partition(draw, usable)
+    if draw.functions and draw.chance(4):
+        made = draw.called(draw.choose(USER_AGGREGATES), usable, 0)
+        return Column(f"{made.text} OVER ({by.strip()})", made.kind)
     if total and draw.chance(2):
         template = draw.choose([*PLACED, *FRAMED])
         order = [c.text + draw.choose(draw.choose(_WAYS)) for c in draw.shuffled(total)]

@@ -422,6 +422,19 @@ ALONE: list[tuple[str, str]] = [
     ("listagg(DISTINCT {0:str}) WITHIN GROUP (ORDER BY {0:str} DESC)", "str"),
     ("string_agg({0:str}, '+') WITHIN GROUP (ORDER BY {0:str})", "str"),
 ]
+# Functions of users, by the kind of the result.
+USER_SCALARS: dict[str, list[str]] = {
+    "int": ["py_rest({int})", "py_arrow_rest({int})", "sql_rest({int})", "sql_rest(y => {int}, x => {int})"],
+    "bool": ["py_known({int})", "py_known({str})", "py_known({date})"],
+    "str": ["py_swapped({str}, {str})", "pandas_doubled({str})", "sql_joined({str}, {int})"],
+    "float": ["pandas_half({float})"],
+}  # fmt: skip
+# Those of groups stand beside each other alone: Spark cannot run them beside its own.
+USER_AGGREGATES: list[tuple[str, str]] = [
+    ("pandas_greatest({float})", "float"),
+    ("pandas_greatest({int} % 9)", "float"),
+    ("pandas_spread({float}, {float})", "approx"),
+]
 # Expressions over aggregates, which take no FILTER.
 OVER_AGGREGATES: list[tuple[str, str]] = [
     ("array_sort(collect_list({int}))", "shown"),

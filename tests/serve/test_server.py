@@ -412,7 +412,7 @@ def test_spark_connect(server: Server) -> None:
 def test_stopping_leaves_the_last_version(server: Server, spark: SparkSession) -> None:
     cursor = server.cursor()
     run(cursor, "INSERT INTO orders VALUES (100, 'last', 1)")
-    endless = "SELECT count(*) FROM range(500000000000) WHERE id % 7 = hash(id) % 7"
+    endless = "SELECT count(*) FROM range(0, 500000000000, 1, 1) WHERE id % 7 = hash(id) % 7"
     cancelled: list[str] = []
     query = threading.Thread(target=lambda: cancelled.append(refused(server.cursor(), endless)))
     query.start()
