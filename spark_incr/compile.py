@@ -65,7 +65,18 @@ def compile_query(
     The query stands at a place of a statement, which is where Spark's errors point to. The policy
     says what becomes of one that cannot be taken apart.
     """
-    schema = analysis.query_schema("\n" * (place.line - 1) + " " * (place.column - 1) + text)
+    with analysis.analysed(text, place) as schema:
+        return _compiled(text, schema, names, catalog, analysis, policy)
+
+
+def _compiled(
+    text: str,
+    schema: Schema,
+    names: tuple[str, ...],
+    catalog: Catalog,
+    analysis: SparkAnalysis,
+    policy: Policy,
+) -> Compiled:
     if names:
         if len(names) != len(schema):
             raise error("INCR_COLUMN_COUNT", expected=len(schema), actual=len(names))
@@ -103,6 +114,7 @@ def _incremental(text: str, schema: Schema, catalog: Catalog, analysis: SparkAna
             raise
         analysis.learn_names(text)
         _check_reading(text, analysis)
+    analysis.check_clock(text)
     plan = compile_plan(text, catalog, analysis)
     _check_plan(plan, schema)
     check_keys(walk(plan))

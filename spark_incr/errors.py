@@ -35,6 +35,11 @@ class Position:
 
 CONDITIONS: dict[str, Condition] = {
     # Statements and names
+    "INCR_SQLGLOT_COMPILED": Condition(
+        "58000",
+        "sqlglot is installed in its compiled form, whose parser cannot be extended",
+        "Uninstall the package sqlglotc; the package sqlglot works without it.",
+    ),
     "INCR_SYNTAX": Condition("42601", "syntax error in an INCREMENTAL statement: {what}"),
     "INCR_SPARK_ERROR": Condition("42000", "Spark rejects the statement: {what}"),
     "INCR_RELATION_EXISTS": Condition(

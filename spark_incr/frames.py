@@ -55,12 +55,19 @@ _WITHOUT_FORM = (T.YearMonthIntervalType, T.CalendarIntervalType)
 
 
 def type_named(spark: SparkSession, text: str) -> T.DataType:
-    """The type that a text says."""
+    """The type that a text says.
+
+    TIME may be switched off: Spark reads the type all the same, and refuses rows that have it.
+    """
+    session: Any = spark._jsparkSession
     try:
-        parsed: Any = spark._jsparkSession.sessionState().sqlParser().parseDataType(text)
+        parsed = session.sessionState().sqlParser().parseDataType(text)
     except Py4JJavaError as failure:
         raise rejected(failure) from None
-    return read_type(json.loads(parsed.json()))
+    kind = read_type(json.loads(parsed.json()))
+    if holds(kind, T.TimeType):
+        without_rows(spark, T.StructType([T.StructField("c", kind)]))
+    return kind
 
 
 def rejected(failure: Py4JJavaError) -> IncrementalError:
@@ -117,6 +124,14 @@ def _named_char(schema: T.StructType) -> T.StructType:
             for f in schema
         ]
     )
+
+
+def without_rows(spark: SparkSession, schema: T.StructType) -> DataFrame:
+    """A local relation without rows; that of Python's `createDataFrame` would be an RDD."""
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    kind = session.parseDataType(schema.json())
+    return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), kind), spark)
 
 
 def offered(spark: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:

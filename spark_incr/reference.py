@@ -16,7 +16,7 @@ import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_incr.frames import computed, held, offered
+from spark_incr.frames import computed, held, offered, without_rows
 from spark_incr.plan.change_texts import (
     HOMOMORPHISM,
     REDERIVED,
@@ -59,11 +59,11 @@ class Reference:
             id(text): print_text(text.query) for stage in self._stages for text in stage.texts
         }
         self._types = {s.name: _struct(s.schema) for stage in self._stages for s in stage.states}
-        self._states = {name: _empty(spark, type_) for name, type_ in self._types.items()}
+        self._states = {name: without_rows(spark, type_) for name, type_ in self._types.items()}
         self._change = changes_of(self._stages[-2].name)
         self._types[self._change] = self._types[OUTPUT]
         self._unchanged = {
-            name: _empty(spark, _struct((*schema, _WEIGHT)))
+            name: without_rows(spark, _struct((*schema, _WEIGHT)))
             for name, schema in _scanned(plan).items()
         }
         self._started = False
@@ -132,7 +132,8 @@ class _Relations:
             self._spark.catalog.dropTempView(name)
 
     def name(self, name: str, frame: DataFrame) -> None:
-        frame.createOrReplaceTempView(quoted(name))
+        # In one partition, where few rows need no shuffle.
+        frame.coalesce(1).createOrReplaceTempView(quoted(name))
         self.named[name] = frame
 
     def assign(self, text: Text, body: str) -> None:
@@ -172,11 +173,6 @@ class _Relations:
 def _struct(schema: Schema) -> T.StructType:
     struct = T.StructType([T.StructField(f.name, as_string(f.type)) for f in schema])
     return struct.toNullable()
-
-
-def _empty(spark: SparkSession, type_: T.StructType) -> DataFrame:
-    fields = tuple(Field(f.name, f.dataType) for f in type_.fields)
-    return offered(spark, arrow_schema(fields).empty_table(), type_)
 
 
 def _scanned(plan: Node) -> dict[str, Schema]:

@@ -25,7 +25,7 @@ ORDINARY_EXAMPLES = 200
 # For every Spark that a test starts, in this process or in another. Each query runs once, so time that
 # the optimizing compiler spends on Spark's own code is lost, too.
 JAVA_OPTIONS = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.02 -XX:ReservedCodeCacheSize=256m"
     f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
 )
 

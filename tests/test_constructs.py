@@ -560,6 +560,8 @@ def compiled(engine: Engine, query: str, policy: str = "INCREMENTAL STRICT") -> 
 
 
 CLOCK, RANDOM = "Store the time", "Store the value"
+# Spark shows the first 25 columns of a plan.
+MANY = ", ".join(f"a + {i} AS c{i}" for i in range(30))
 
 
 @pytest.mark.parametrize(
@@ -598,6 +600,18 @@ CLOCK, RANDOM = "Store the time", "Store the value"
         ("SELECT CAST('now' AS TIMESTAMP_NTZ) AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
         (
             "SELECT coalesce(CAST(NULL AS DATE), 'today') AS r FROM t",
+            "INCR_NONDETERMINISTIC",
+            CLOCK,
+        ),
+        ("SELECT to_date('to' || 'day') AS r FROM t", "INCR_NONDETERMINISTIC", CLOCK),
+        (
+            f"SELECT {MANY}, CAST(concat('yesterday', '') AS DATE) AS r FROM t",
+            "INCR_NONDETERMINISTIC",
+            CLOCK,
+        ),
+        (
+            f"SELECT a, (SELECT max(r) FROM (SELECT {MANY}, DATE'2024-01-01' < 'now' AS r FROM t))"
+            " AS r FROM t",
             "INCR_NONDETERMINISTIC",
             CLOCK,
         ),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import spark_incr
@@ -341,6 +342,16 @@ def test_a_time_of_today_is_refused(session: SparkSession) -> None:
             query = f"SELECT id, {value} AS a FROM t"
             assert refusal(session, create + query) == "INCR_NONDETERMINISTIC"
     session.sql("CREATE INCREMENTAL VIEW v AS SELECT CAST(id AS TIMESTAMP) AS a, x FROM t")
+
+
+def test_a_type_that_is_switched_off_is_refused_where_it_is_declared(session: SparkSession) -> None:
+    session.conf.unset("spark.sql.timeType.enabled")
+    for statement in (
+        "CREATE INCREMENTAL TABLE u (x ARRAY<TIME>)",
+        "CREATE INCREMENTAL SOURCE u (x TIME) USING json OPTIONS (path '/nowhere')",
+    ):
+        with pytest.raises(AnalysisException, match="UNSUPPORTED_TIME_TYPE"):
+            session.sql(statement)
 
 
 def test_a_type_that_pyspark_cannot_read_is_named_where_it_would_be_kept(

@@ -7,6 +7,7 @@ aggregates and whether it is deterministic.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,7 @@ _READ_TIMES = frozenset(
     """date timestamp to_date try_to_date to_timestamp try_to_timestamp to_timestamp_ltz
     to_timestamp_ntz""".split()
 )
-_DAYS = ("now", "today", "tomorrow", "yesterday")
+_DAY = re.compile(r"\s*(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
 
 
 def called(node: exp.Expr) -> str | None:
@@ -146,7 +147,12 @@ def _reads_today(node: exp.Expr) -> bool:
         return False
     if not isinstance(text, exp.Expr) or not text.is_string:
         return False
-    return text.name.strip().lower().split()[:1] in [[word] for word in _DAYS]
+    return means_a_day(text.name)
+
+
+def means_a_day(text: str) -> bool:
+    """Whether Spark takes a text, cast to a time, for the current day or one beside it."""
+    return _DAY.match(text) is not None
 
 
 def _ask(node: exp.Expr, name: str, analyzer: Analyzer) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from spark_incr.errors import error, without_plan
+from spark_incr.errors import Position, error, without_plan
 from spark_incr.frames import (
     FEW_ROWS,
     columns_for,
@@ -30,6 +31,7 @@ from spark_incr.frames import (
     named,
     offered,
     rejected,
+    without_rows,
 )
 from spark_incr.plan.collations import COLLATION_KEY
 from spark_incr.plan.context import Read, SessionFunction
@@ -61,9 +63,10 @@ from spark_incr.serve.settings import (
 )
 from spark_incr.serve.spark_names import keywords_as_names, name_places
 from spark_incr.serve.spark_plans import (
-    casts_to_today,
     expressions,
     names_in,
+    nodes,
+    read_clock_in,
     unstable_in,
     variables_in,
     with_comparable_rows,
@@ -73,11 +76,6 @@ from spark_incr.sql.dialect import bracketed, identifiers_in, parse_query, print
 from spark_incr.sql.written_names import NAMES, Name, known_names
 
 _ONE_PARTITION = 100_000
-# Texts that Spark takes for the current day where it casts them to a time, asked or unasked.
-_DAY = re.compile(r"now|today|tomorrow|yesterday", re.IGNORECASE)
-_MOMENT = re.compile(
-    rf"cast\(\s*((?:{_DAY.pattern})(?: \S+)?)\s* as (?:date|timestamp)", re.IGNORECASE
-)
 _RECOMPUTED = "RECOMPUTED BECAUSE"
 _PROGRAM = re.compile(r"\bUSING\s*['\"]", re.IGNORECASE)
 
@@ -101,6 +99,7 @@ class SparkAnalysis:
         self.confs = dict(confs or settings_of(spark))
         self._functions = SessionFunctions(spark)
         self._calls: dict[Call, SessionFunction] = {}
+        self._at_hand: dict[str, DataFrame] = {}
         self.settings = Settings(
             ansi=self.confs["spark.sql.ansi.enabled"] == "true",
             time_zone=self.confs["spark.sql.session.timeZone"],
@@ -161,11 +160,7 @@ class SparkAnalysis:
             return [type_ for text in texts for type_ in self._ask(schema, [text])]
 
     def _empty(self, schema: Schema) -> DataFrame:
-        """A local relation without rows; that of Python's `createDataFrame` would be an RDD."""
-        jvm: Any = self.spark._jvm
-        session: Any = self.spark._jsparkSession
-        kind = session.parseDataType(columns_for(schema).json())
-        return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), kind), self.spark)
+        return without_rows(self.spark, columns_for(schema))
 
     def comparison_type(self, left: T.DataType, right: T.DataType) -> T.DataType:
         for side in (left, right):
@@ -247,19 +242,41 @@ class SparkAnalysis:
 
     def query_schema(self, text: str) -> Schema:
         """The output of a query, or Spark's error about it."""
+        return columns_of(self._accepted(text))
+
+    @contextmanager
+    def analysed(self, text: str, place: Position) -> Iterator[Schema]:
+        """The output of a query whose plan is kept at hand while it is compiled.
+
+        Spark's errors about it point to its place in a statement.
+        """
+        frame = self._accepted("\n" * (place.line - 1) + " " * (place.column - 1) + text)
+        self._at_hand = {text: frame}
         try:
-            frame: Any = self.spark.sql(text)
+            yield columns_of(frame)
+        finally:
+            self._at_hand = {}
+
+    def _accepted(self, text: str) -> DataFrame:
+        try:
+            frame = self.spark.sql(text)
         except Py4JJavaError as failure:
             raise rejected(failure) from None
-        if _DAY.search(text):
-            moment = _MOMENT.search(frame._jdf.queryExecution().analyzed().toString())
-            if moment is not None:
-                what = f"'{moment[1]}' as a time"
-                raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
-        for what in casts_to_today(frame._jdf.queryExecution().analyzed()):
-            raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
         self._check_variables(text, frame)
-        return columns_of(frame)
+        return frame
+
+    def _read(self, text: str) -> Any:
+        """The frame of a query."""
+        return self._at_hand.get(text) or self.spark.sql(text)
+
+    def _plan(self, text: str) -> Any:
+        """Spark's plan of a query, analysed."""
+        return self._read(text)._jdf.queryExecution().analyzed()
+
+    def check_clock(self, text: str) -> None:
+        """Refuse a query that gives other rows on another day, by casts that do not look so."""
+        for what in read_clock_in(self._read(text)):
+            raise error("INCR_NONDETERMINISTIC", what=what, hint=CLOCK)
 
     def _check_variables(self, text: str, frame: DataFrame) -> None:
         """Refuse a query that reads variables, as Spark does where it creates a view."""
@@ -284,8 +301,7 @@ class SparkAnalysis:
         """Refuse a query that pipes rows through a program, which may do anything."""
         if not _PROGRAM.search(text):
             return
-        frame: Any = self.spark.sql(text)
-        if "ScriptTransformation" in frame._jdf.queryExecution().analyzed().toString():
+        if any(node.nodeName() == "ScriptTransformation" for node in nodes(self._plan(text))):
             hint = (
                 "Write the program as a function of Python, register it by spark.udtf.register, "
                 "declared deterministic, and call it by LATERAL."
@@ -294,9 +310,7 @@ class SparkAnalysis:
 
     def functions_in(self, text: str) -> set[str]:
         """What Spark's plan of a query is made of, by name."""
-        frame: Any = self.spark.sql(text)
-        plan = frame._jdf.queryExecution().analyzed()
-        return {expression.prettyName() for expression in expressions(plan)}
+        return {expression.prettyName() for expression in expressions(self._plan(text))}
 
     def names(self, text: str) -> tuple[Name, ...]:
         return known_names(text, self.memory)
@@ -346,9 +360,9 @@ class SparkAnalysis:
 
     def take_whole(self, text: str) -> None:
         """Refuse a query that gives other rows each time; any other is Spark's, under all settings."""
-        frame: Any = self.spark.sql(text)
-        for what in unstable_in(frame._jdf.queryExecution().analyzed()):
+        for what in unstable_in(self._plan(text)):
             raise error("INCR_NONDETERMINISTIC", what=what)
+        self.check_clock(text)
         self.confs = settings_of(self.spark)
 
     def reads(self, text: str) -> list[Read]:
@@ -387,22 +401,22 @@ class SparkAnalysis:
         """
         try:
             with unlogged():
-                frames = [self.spark.sql(t) for t in (text, other)]
+                plans = [self._plan(t) for t in (text, other)]
         except PySparkException:
             return False
         pairs = []
         for folded in (False, True):
-            one, two = (self._simplified(frame, folded) for frame in frames)
+            one, two = (self._simplified(plan, folded) for plan in plans)
             if one.sameResult(two):
                 return True
             pairs.append((one, two))
         gateway = self.spark.sparkContext._gateway
         return any(SamePlans(gateway).same(*pair) for pair in pairs)
 
-    def _simplified(self, frame: DataFrame, folded: bool) -> Any:
+    def _simplified(self, plan: Any, folded: bool) -> Any:
         jvm: Any = self.spark._jvm
         optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
-        plan: Any = self._inline_ctes().apply(frame._jdf.queryExecution().analyzed())
+        plan = self._inline_ctes.apply(plan)
         for package, rule in (
             (jvm.org.apache.spark.sql.catalyst.expressions, "EliminatePipeOperators$"),
             *([(optimizer, "ConstantFolding$")] if folded else []),
@@ -413,6 +427,7 @@ class SparkAnalysis:
             plan = getattr(getattr(package, rule), "MODULE$").apply(plan)
         return with_comparable_rows(plan, jvm)
 
+    @cached_property
     def _inline_ctes(self) -> Any:
         """Spark's rule that puts CTEs in place, always; its other flags vary with the release."""
         jvm: Any = self.spark._jvm

@@ -70,13 +70,21 @@ def under(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     now = {key: before[key] if key in before else _default(spark, key) for key in settings}
     differing = {key: value for key, value in settings.items() if now[key] != value}
     surplus = [key for key in before if _matters(key) and key not in settings]
-    touched = [*differing, *(key for key in surplus if spark.conf.isModifiable(key))]
-    for key in touched:
-        _put(spark, key, differing.get(key))
+    unset = dict.fromkeys(key for key in surplus if spark.conf.isModifiable(key))
+    with having(spark, differing | unset):
+        yield
+
+
+@contextmanager
+def having(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """The session with some settings for a while, of which None is as if it were not set."""
+    before = _set_in(spark) if settings else {}
+    for key, value in settings.items():
+        _put(spark, key, value)
     try:
         yield
     finally:
-        for key in touched:
+        for key in settings:
             _put(spark, key, before.get(key))
 
 

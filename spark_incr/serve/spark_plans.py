@@ -6,12 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from spark_incr.plan.functions import UNSTABLE
+from spark_incr.plan.functions import UNSTABLE, means_a_day
+from spark_incr.serve.settings import having
 from spark_incr.sql.names import join_name
 
 # What makes a time of a day: functions, casts, and literals, of which the plan has the value alone.
 _TIME = re.compile(r"_time\(| as time\(|cast\(\d\d:\d\d:\d\d")
 _TO_TIMESTAMP = re.compile(r" as \S*timestamp")
+# Spark shows the first 25 columns of a node, unless it is told otherwise.
+_IN_FULL = dict.fromkeys(
+    ("spark.sql.debug.maxToStringFields", "spark.sql.maxPlanStringLength"), str(2**31 - 16)
+)
 _ANY_ROW = ("first", "first_value", "last", "last_value", "any_value")
 
 
@@ -98,25 +103,52 @@ def variables_in(plan: Any) -> Iterator[str]:
             yield join_name(items(expression.originalNameParts()))
 
 
-def casts_to_today(plan: Any) -> Iterator[str]:
-    """The casts of a plan that put a time of a day into the day on which they are made."""
-    text = str(plan.toString())
+def read_clock_in(frame: Any) -> Iterator[str]:
+    """The casts in the query of a frame that give another time each day.
+
+    They are of texts that mean a day, such as 'today', where Spark knows the text when it plans, and of
+    times of a day, which are put into the current one. To look at every expression is slow, so it is
+    done only if Spark's own rule finds such a text, or if the plan speaks of such times.
+    """
+    spark = frame.sparkSession
+    optimizer = spark._jvm.org.apache.spark.sql.catalyst.optimizer
+    plain, by_day = (
+        getattr(getattr(optimizer, f"{rule}$"), "MODULE$")
+        for rule in ("ReplaceExpressions", "SpecialDatetimeValues")
+    )
+    plan = frame._jdf.queryExecution().analyzed()
+    for part in (plan, *items(plan.subqueriesAll())):
+        casts = plain.apply(part)
+        if not by_day.apply(casts).fastEquals(casts):
+            yield from (e.sql() for e in expressions(casts) if _is_of_a_day(e))
+    with having(spark, _IN_FULL):
+        text = str(plan.toString())
     if not _TO_TIMESTAMP.search(text):
         return
-    # To look at every expression is slow.
     leaves = [node for node in nodes(plan) if node.children().isEmpty()]
     if _TIME.search(text) or any('"time(' in str(leaf.schema().json()) for leaf in leaves):
-        for expression in expressions(plan):
-            if _is_of_today(expression):
-                yield expression.sql()
+        yield from (e.sql() for e in expressions(plan) if _is_of_today(e))
+
+
+def _is_of_a_day(expression: Any) -> bool:
+    if str(expression.getClass().getSimpleName()) != "Cast":
+        return False
+    source, target = (kind.catalogString() for kind in _kinds(expression))
+    if not source.startswith("string") or not target.startswith(("date", "timestamp")):
+        return False
+    text = expression.child()
+    return bool(text.foldable()) and means_a_day(str(text.eval(None)))
 
 
 def _is_of_today(expression: Any) -> bool:
     if str(expression.getClass().getSimpleName()) != "Cast":
         return False
-    kinds = (expression.child().dataType(), expression.dataType())
-    source, target = (str(kind.catalogString()) for kind in kinds)
+    source, target = (str(kind.catalogString()) for kind in _kinds(expression))
     return "time(" in source and "timestamp" in target
+
+
+def _kinds(cast: Any) -> tuple[Any, Any]:
+    return cast.child().dataType(), cast.dataType()
 
 
 def expressions(plan: Any) -> Iterator[Any]:
