@@ -25,7 +25,7 @@ ORDINARY_EXAMPLES = 200
 # For every Spark that a test starts, in this process or in another. Each query runs once, so time that
 # the optimizing compiler spends on Spark's own code is lost, too.
 JAVA_OPTIONS = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.02 -XX:ReservedCodeCacheSize=256m"
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
     f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
 )
 
@@ -125,8 +125,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.python.daemon.module", "tests.python_daemon")
         .config("spark.driver.memory", "4g")
-        # Plans live until their test ends, and no longer.
-        .config("spark.driver.extraJavaOptions", "-Xms4g -Xmn2g")
+        # Plans live until their test ends, and no longer; what is called a few times here is called
+        # for a quarter of an hour, so it is compiled early.
+        .config("spark.driver.extraJavaOptions", "-Xms4g -Xmn2g -XX:CompileThresholdScaling=0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
