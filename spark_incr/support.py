@@ -187,8 +187,8 @@ def document() -> str:
                         "Write it as a table function of Python, and call that by LATERAL.",
                     ),
                     (
-                        "functions of SQL that hold a query and are called for a value",
-                        "Let the function RETURN a TABLE, and call it in FROM or by LATERAL.",
+                        "`IN (subquery)` as a part of the expression of a function of SQL",
+                        "Write EXISTS with the comparison in WHERE: it is never unknown.",
                     ),
                     (
                         "subqueries in PARTITION BY and ORDER BY of TABLE arguments",

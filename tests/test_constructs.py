@@ -632,8 +632,6 @@ MANY = ", ".join(f"a + {i} AS c{i}" for i in range(30))
         ("SELECT a FROM t TABLESAMPLE (50 PERCENT)", "INCR_NONDETERMINISTIC", "condition"),
         ("SELECT a FROM t TABLESAMPLE (5 ROWS)", "INCR_NONDETERMINISTIC", "condition"),
         ("SELECT not_deterministic() AS r FROM t", "INCR_NONDETERMINISTIC", "Declare"),
-        ("SELECT reads_a_table(a) AS r FROM t", "INCR_UNSUPPORTED", "RETURN a TABLE"),
-        ("SELECT is_a_query(a) AS r FROM t", "INCR_UNSUPPORTED", "RETURN a TABLE"),
         *(
             (
                 f"SELECT t.a, (SELECT max(b) FROM (SELECT b FROM u WHERE {condition} ORDER BY b LIMIT 1)) AS m"
@@ -687,14 +685,6 @@ def test_refusals_say_what_to_do(
     engine: Engine, spark: SparkSession, query: str, condition: str, hint: str
 ) -> None:
     spark.udf.register("not_deterministic", udf(lambda: 1, "int").asNondeterministic())
-    spark.sql(
-        "CREATE OR REPLACE TEMPORARY FUNCTION reads_a_table(x INT) RETURNS INT"
-        " RETURN x + (SELECT max(b) FROM u)"
-    )
-    spark.sql(
-        "CREATE OR REPLACE TEMPORARY FUNCTION is_a_query(x INT) RETURNS INT"
-        " RETURN SELECT max(b) FROM u WHERE b < x"
-    )
     with pytest.raises(IncrementalError) as failure:
         compiled(engine, query)
     assert failure.value.condition == condition

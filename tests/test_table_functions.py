@@ -1,4 +1,7 @@
-"""Functions of users in FROM: of Python and of SQL, over literals, columns, subqueries and tables."""
+"""Functions of users in FROM: of Python and of SQL, over literals, columns, subqueries and tables.
+
+Functions of SQL that hold a query are part of a plan in the same way where they are called for a value.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pyspark.sql.functions import udtf
 import spark_incr
 from spark_incr.errors import IncrementalError
 from tests.fuzz import interpreted
-from tests.oracle import check
+from tests.oracle import check, delete, insert
 from tests.table_functions import OF_TABLES, Repeated, Wider
 from tests.test_constructs import BATCHES, TABLES
 
@@ -27,6 +30,38 @@ SQL_FUNCTIONS = {
     ),
     "rows_of_t() RETURNS TABLE (n BIGINT)": "SELECT count(*) FROM t WHERE k = 10 OR id % 2 = 0 AND k > 1",
 }
+VALUE_FUNCTIONS = {
+    "greatest_b(x INT) RETURNS INT": "(SELECT max(b) FROM u WHERE k = x)",
+    "rows_with(x BIGINT, least INT DEFAULT 1) RETURNS INT": (
+        "(SELECT count(*) FROM u WHERE u.k = rows_with.x AND b >= least)"
+    ),
+    "above(x INT) RETURNS DOUBLE": "x - (SELECT avg(b) FROM u)",
+    "is_there(x INT) RETURNS BOOLEAN": "EXISTS (SELECT 1 FROM u WHERE k = x OR b = x AND b IN (SELECT id FROM t))",
+    "without_rows() RETURNS BIGINT": "(SELECT count(*) FROM t)",
+    "through(x INT) RETURNS INT": "coalesce(greatest_b(x), -1) + rows_with(x)",
+    "of_one(x INT) RETURNS STRING": "(SELECT s FROM t WHERE id = x)",
+}
+OF_VALUES = [
+    "SELECT id, greatest_b(k) AS g, rows_with(k) AS n, rows_with(x => k, least => 0) AS m FROM t",
+    "SELECT id, above(id) AS a, is_there(k) AS i, without_rows() AS n FROM t",
+    "SELECT id FROM t WHERE greatest_b(k) > 1 OR NOT is_there(id)",
+    "SELECT rows_with(k) AS n, count(*) AS m, sum(greatest_b(k)) AS s FROM t GROUP BY rows_with(k)",
+    "SELECT k, greatest_b(max(k)) AS g, sum(id) AS s FROM t GROUP BY k HAVING rows_with(k) > 0 OR above(sum(id)) > 1",
+    "SELECT greatest_b(max(k)) AS g FROM t",
+    "SELECT sum(id) IN (SELECT b FROM u) AS i, max(k) NOT IN (SELECT k FROM u WHERE k IS NOT NULL) AS n FROM t",
+    "SELECT k, greatest_b(sum(k) OVER ()) AS g, max(k) OVER () IN (SELECT k FROM u) AS i FROM t",
+    "SELECT k, greatest_b(sum(max(k)) OVER ()) AS g, sum(max(id)) OVER () IN (SELECT b FROM u) AS i FROM t GROUP BY k",
+    "SELECT k, sum(max(id) + (SELECT max(b) FROM u)) OVER () AS w FROM t GROUP BY k",
+    "SELECT id, through(k) AS a, through(greatest_b(k)) AS b, greatest_b((SELECT max(k) FROM t)) AS c FROM t",
+    "SELECT t.id, u.b FROM t LEFT JOIN u ON t.k = u.k AND above(t.id) > 0",
+    "SELECT id, CASE WHEN k > 10 THEN greatest_b(k) ELSE id END AS c FROM t",
+    "SELECT id, (SELECT sum(greatest_b(u.k)) FROM u WHERE u.k = t.k) AS s FROM t",
+    "SELECT id, (SELECT max(b) FROM u WHERE b < greatest_b(t.k)) AS s FROM t",
+    "SELECT id, greatest_b(k) AS g FROM t ORDER BY g DESC NULLS LAST, id LIMIT 2",
+    "SELECT id, greatest_b(k) AS g, row_number() OVER (PARTITION BY greatest_b(k) ORDER BY id, s) AS r FROM t",
+    "SELECT greatest_b(2147483648 - 2147483638) AS c, rows_with('10') AS d",
+    "WITH u AS (SELECT 1 AS k) SELECT greatest_b(k * 10) AS g FROM u",
+]
 OF_PYTHON = [
     "SELECT * FROM repeated(n => 2)",
     "SELECT r.*, t.id FROM t JOIN repeated(4, 'a') AS r ON t.id = r.a",
@@ -93,20 +128,59 @@ def functions(spark: SparkSession) -> Iterator[None]:
     spark.udtf.register("undeclared_wider", udtf(Wider))
     for name, columns in TABLES.items():
         spark.createDataFrame([], columns).createOrReplaceTempView(name)
-    for head, query in SQL_FUNCTIONS.items():
+    for head, query in (SQL_FUNCTIONS | VALUE_FUNCTIONS).items():
         spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {head} RETURN {query}")
     yield
     for name in TABLES:
         spark.catalog.dropTempView(name)
 
 
-@pytest.mark.parametrize("queries", [OF_PYTHON, OF_SQL, GENERATORS, OF_PARTITIONS, OF_ALL_ROWS])
+@pytest.mark.parametrize(
+    "queries", [OF_PYTHON, OF_SQL, OF_VALUES, GENERATORS, OF_PARTITIONS, OF_ALL_ROWS]
+)
 def test_table_functions(spark: SparkSession, functions: None, queries: list[str]) -> None:
     with interpreted(spark):
         # Each call of a function of Python waits for a worker. All rows are kept as those of a
         # recursion are, whose SQL texts are run elsewhere.
-        batches = BATCHES if queries in (OF_SQL, GENERATORS) else BATCHES[:3]
+        batches = BATCHES if queries in (OF_SQL, OF_VALUES, GENERATORS) else BATCHES[:3]
         check(spark, TABLES, queries, batches, reference=0 if queries is OF_ALL_ROWS else 3)
+
+
+def test_a_function_that_finds_more_than_one_row_fails(
+    spark: SparkSession, functions: None
+) -> None:
+    batches = [
+        insert("t", (1, 1, "a", 1.0), (2, 1, "b", 1.0)),
+        insert("t", (2, 2, "c", 1.0)),
+        insert("t", (3, 2, "c", 1.0)),
+        delete("t", (2, 1, "b", 1.0)),
+    ]
+    check(spark, TABLES, "SELECT id, of_one(k) AS s FROM t", batches)
+
+
+def test_a_function_that_has_changed_is_told(
+    spark: SparkSession, functions: None, tmp_path: Path
+) -> None:
+    made = "CREATE OR REPLACE TEMPORARY FUNCTION of_rows(x INT) RETURNS BIGINT RETURN"
+    spark_incr.enable(spark, state=str(tmp_path))
+    try:
+        spark.sql("CREATE INCREMENTAL TABLE rows (id INT)")
+        spark.sql(f"{made} (SELECT count(*) FROM rows WHERE id > x)")
+        spark.sql("CREATE INCREMENTAL VIEW v AS SELECT id, of_rows(id) AS n FROM rows")
+        spark.sql("INSERT INTO rows VALUES (1), (2), (3)")
+        assert sorted(map(tuple, spark.table("v").collect())) == [(1, 2), (2, 1), (3, 0)]
+        spark.sql(f"{made} (SELECT count(*) FROM rows WHERE id < x)")
+        with pytest.warns(RuntimeWarning, match="INCR_FUNCTION_CHANGED"):
+            spark.sql("INSERT INTO rows VALUES (4)")
+        spark.sql("CREATE OR REPLACE INCREMENTAL VIEW v AS SELECT id, of_rows(id) AS n FROM rows")
+        assert sorted(map(tuple, spark.table("v").collect())) == [
+            (1, 0),
+            (2, 1),
+            (3, 2),
+            (4, 3),
+        ]
+    finally:
+        spark_incr.disable(spark)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +190,12 @@ def test_table_functions(spark: SparkSession, functions: None, queries: list[str
         ("SELECT id, a FROM rows, LATERAL undeclared(id)", "INCR_NONDETERMINISTIC"),
         ("SELECT * FROM clock()", "INCR_NONDETERMINISTIC"),
         ("SELECT clock_value() AS d FROM rows", "INCR_NONDETERMINISTIC"),
+        ("SELECT days_since(DATE'2024-01-01') AS d FROM rows", "INCR_NONDETERMINISTIC"),
+        ("SELECT rows_by() AS n FROM rows", "INCR_NONDETERMINISTIC"),
+        ("SELECT n FROM rows, LATERAL days_by(id)", "INCR_NONDETERMINISTIC"),
+        ("SELECT older_value(id) AS n FROM rows", "INCR_UNSUPPORTED"),
+        ("SELECT first_value_of(id) AS n FROM rows", "INCR_UNSUPPORTED"),
+        ("SELECT id FROM rows WHERE NOT is_among(id)", "INCR_UNSUPPORTED"),
         ("SELECT * FROM undeclared(TABLE(rows) PARTITION BY id)", "INCR_NONDETERMINISTIC"),
         ("SELECT * FROM undeclared_wider(TABLE(rows))", "INCR_NONDETERMINISTIC"),
         ("SELECT * FROM wider(TABLE(rows) PARTITION BY rand())", "INCR_NONDETERMINISTIC"),
@@ -131,14 +211,24 @@ def test_table_functions_that_are_refused(
     temporary = "CREATE OR REPLACE TEMPORARY FUNCTION"
     spark.sql(f"{temporary} clock() RETURNS TABLE (d DATE) RETURN SELECT current_date()")
     spark.sql(f"{temporary} clock_value() RETURNS DATE RETURN current_date()")
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    spark.sql(f"{temporary} older(x INT) RETURNS TABLE (y INT) RETURN SELECT x + 1")
-    spark.conf.set("spark.sql.ansi.enabled", "true")
+    today = "d DATE DEFAULT current_date()"
+    spark.sql(f"{temporary} days_since(e DATE, {today}) RETURNS INT RETURN d - e")
+    spark.sql(f"{temporary} rows_by({today}) RETURNS INT RETURN SELECT count(*) WHERE d > '2024'")
+    spark.sql(f"{temporary} days_by(x INT, {today}) RETURNS TABLE (n INT) RETURN SELECT d - '2024'")
     spark_incr.enable(spark, state=str(tmp_path))
     try:
         spark.sql("CREATE INCREMENTAL TABLE rows (id INT)")
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        spark.sql(f"{temporary} older(x INT) RETURNS TABLE (y INT) RETURN SELECT x + 1")
+        spark.sql(
+            f"{temporary} older_value(x INT) RETURNS INT RETURN SELECT max(id) FROM rows WHERE id < x"
+        )
+        spark.conf.set("spark.sql.ansi.enabled", "true")
         first = "SELECT id FROM rows WHERE id = x ORDER BY id LIMIT 1"
         spark.sql(f"{temporary} first_of(x INT) RETURNS TABLE (n INT) RETURN {first}")
+        among = "x > 1 AND x IN (SELECT id FROM rows)"
+        spark.sql(f"{temporary} is_among(x INT) RETURNS BOOLEAN RETURN {among}")
+        spark.sql(f"{temporary} first_value_of(x INT) RETURNS INT RETURN {first}")
         with pytest.raises(IncrementalError) as failure:
             spark.sql(f"CREATE INCREMENTAL VIEW v AS {query}")
         assert failure.value.condition == condition

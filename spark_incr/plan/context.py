@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,16 +21,24 @@ class SessionFunction:
 
     aggregates: bool
     deterministic: bool
-    reads: bool
-    """Whether it is made of a query that reads a relation."""
     body: str = ""
-    """What a function of SQL is made of, as a query."""
+    """What a function of SQL is made of: a query if it gives rows, else an expression."""
     inputs: str = ""
-    """The parameters of a table function of SQL, as JSON."""
+    """The parameters of a function of SQL, as JSON."""
     returns: str = ""
-    """The columns of a table function of SQL, as JSON."""
+    """The columns of a function of SQL whose query is part of the plan, as JSON."""
+    gives_rows: bool = False
+    """Whether it stands in FROM."""
     in_batches: bool = False
     """Whether it is a table function of Python that is given rows in batches of any length."""
+
+    @property
+    def made_of(self) -> list[str]:
+        """What a function of SQL is made of, its defaults included, as queries."""
+        fields = json.loads(self.inputs)["fields"] if self.inputs else []
+        defaults = (f["metadata"].get("default") for f in fields)
+        body = self.body if self.gives_rows or not self.body else f"SELECT {self.body}"
+        return [*filter(None, [body]), *(f"SELECT {d}" for d in defaults if d)]
 
 
 @dataclass(frozen=True)

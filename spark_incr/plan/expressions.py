@@ -9,10 +9,16 @@ from sqlglot import exp
 
 from spark_incr.plan.environment import Environment
 from spark_incr.plan.generators import is_generator, last_moment, time_window, window_time
-from spark_incr.plan.joins import only
+from spark_incr.plan.joins import cast_to, only
 from spark_incr.plan.nodes import Filter, Node, column, conjuncts
 from spark_incr.plan.padding import padded
 from spark_incr.plan.scope import Bound, Scope, resolve_column
+from spark_incr.plan.sql_functions import (
+    expression_of_function,
+    returned_type,
+    sql_function,
+    with_arguments,
+)
 from spark_incr.plan.subqueries import (
     existence,
     keep_where_exists,
@@ -29,9 +35,9 @@ from spark_incr.plan.syntax import (
     negation_inwards,
     outermost_subqueries,
     outermost_windows,
-    tested_values,
     transformed,
     unsupported,
+    values_for,
 )
 from spark_incr.plan.windows import with_windows
 from spark_incr.sql.dialect import quoted
@@ -178,32 +184,40 @@ def subquery_value(
     aliases: Aliases | None = None,
 ) -> tuple[Node, exp.Expr]:
     """The value of a subquery as an expression over the node and what is joined to it."""
+    node, values = all_bound(env, node, values_for(written), scope, aliases)
+    return value_for(env, node, values, written, scope)
+
+
+def value_for(
+    env: Environment, node: Node, values: list[exp.Expr], written: exp.Expr, scope: Scope
+) -> tuple[Node, exp.Expr]:
+    """The value of a subquery that is given values, expressions over the node."""
     if isinstance(written, exp.Exists):
         return existence(node, _inner(env, node, scope, written.this), env.context)
     test = membership_of(written)
     if test is not None:
-        node, values = _tested(env, node, test[0], scope, aliases)
-        return tested_membership(env, node, values, written, scope)
+        inner = _inner(env, node, scope, test[0].args["query"])
+        return membership(node, values, inner, test[1], env.context)
+    function = sql_function(written, env)
+    if function is not None:
+        node, inside, own = with_arguments(written, function, node, values, env)
+        node, value = bound(own, node, expression_of_function(written, function, own), inside)
+        (type_,) = own.types(node.schema, [value])
+        return node, cast_to(value, type_, returned_type(function))
     return scalar_value(node, _inner(env, node, scope, written), env.context)
 
 
-def tested_membership(
-    env: Environment, node: Node, values: list[exp.Expr], written: exp.Expr, scope: Scope
-) -> tuple[Node, exp.Expr]:
-    """The value of IN for values that are expressions over the node."""
-    test = membership_of(written)
-    assert test is not None
-    inner = _inner(env, node, scope, test[0].args["query"])
-    return membership(node, values, inner, test[1], env.context)
-
-
-def _tested(
-    env: Environment, node: Node, written: exp.In, scope: Scope, aliases: Aliases | None
+def all_bound(
+    env: Environment,
+    node: Node,
+    expressions: list[exp.Expr],
+    scope: Scope,
+    aliases: Aliases | None = None,
 ) -> tuple[Node, list[exp.Expr]]:
-    """The values that stand before IN, over the columns of the node."""
+    """Expressions over the columns of a node, which gains the columns their subqueries need."""
     values = []
-    for part in tested_values(written):
-        node, value = bound(env, node, part, scope, aliases)
+    for expression in expressions:
+        node, value = bound(env, node, expression, scope, aliases)
         values.append(value)
     return node, values
 
@@ -226,7 +240,7 @@ def keep_where(env: Environment, node: Node, condition: exp.Expr, scope: Scope) 
             subplan = _inner(env, node, scope, inner.this)
             node = keep_where_exists(node, subplan, not negated, env.context)
         elif (test := membership_of(part)) is not None:
-            node, values = _tested(env, node, test[0], scope, None)
+            node, values = all_bound(env, node, values_for(part), scope)
             subplan = _inner(env, node, scope, test[0].args["query"])
             node = keep_where_in(node, values, subplan, test[1], env.context)
         else:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 AGGREGATE = "aggregate"
 """The mark, in the meta data of a call, of a session function that aggregates."""
 
+QUERY = "query"
+"""The mark of a function of SQL that holds a query, called for a value."""
+
 CLOCK = (
     "Store the time in a column when the row is inserted; for a moving time, keep it in a table of one "
     "row, read it from there, and UPDATE it."
@@ -93,7 +96,7 @@ def refuse_bare_calls(tree: exp.Expr, calls: Callable[[], Collection[str]]) -> N
 
 
 def read_functions(tree: exp.Expr, analyzer: Analyzer) -> None:
-    """Refuse what is not deterministic, and mark the session functions that aggregate."""
+    """Refuse what is not deterministic, and mark the session functions that aggregate or hold a query."""
     for node in tree.walk():
         if isinstance(node, exp.TableSample):
             raise error(
@@ -169,17 +172,12 @@ def _ask(node: exp.Expr, name: str, analyzer: Analyzer) -> None:
         )
     if not found.deterministic:
         raise _unstable(node, "Declare the function deterministic if it is, or store its values.")
-    if found.body:
-        _read_body(node, found.body, analyzer)
-    if found.reads and not found.returns:
-        raise error(
-            "INCR_UNSUPPORTED",
-            what=f"the function {name}, which holds a query,",
-            hint="Let the function RETURN a TABLE, and call it in FROM or by LATERAL.",
-            position=position_of(node),
-        )
+    for body in found.made_of:
+        _read_body(node, body, analyzer)
     if found.aggregates:
         node.meta[AGGREGATE] = True
+    if found.returns and not found.gives_rows:
+        node.meta[QUERY] = True
 
 
 def _read_body(node: exp.Expr, body: str, analyzer: Analyzer) -> None:

@@ -21,12 +21,11 @@ from spark_incr.plan.syntax import (
     canonical,
     has_aggregate,
     is_subquery,
-    membership_of,
     outermost_subqueries,
     outermost_windows,
-    tested_values,
     transformed,
     unsupported,
+    values_for,
 )
 from spark_incr.plan.totality import is_total
 from spark_incr.plan.types import Field, as_string, is_collated, parts
@@ -42,7 +41,7 @@ _UNTYPED = {
 
 
 class Pending(exp.Expression):
-    """A subquery or window over groups, kept until the groups are there; with what stands before IN."""
+    """A subquery or window over groups, kept until the groups are there; with what it is given."""
 
     arg_types = {"this": True, "expressions": False}  # noqa: RUF012, as sqlglot declares it
 
@@ -99,10 +98,8 @@ class AggregateReader:
         if call is not None:
             return column(call.name)
         if is_subquery(expression):
-            test = membership_of(expression)
-            parts = [] if test is None else tested_values(test[0])
-            tested = [self.read(part, aliases, hiding) for part in parts]
-            return Pending(this=self._with_own_calls(expression), expressions=tested)
+            values = [self.read(v, aliases, hiding) for v in values_for(expression)]
+            return Pending(this=self._with_own_calls(expression), expressions=values)
         if isinstance(expression, exp.Window):
             window = read_window(expression, lambda e: self.read(e, aliases, hiding))
             return Pending(this=window)

@@ -9,8 +9,16 @@ from dataclasses import replace
 from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
+from spark_incr.plan.context import SessionFunction
 from spark_incr.plan.environment import Built, Cte, Environment
-from spark_incr.plan.expressions import bound, keep_where, scalar, subquery_value, with_parts
+from spark_incr.plan.expressions import (
+    all_bound,
+    bound,
+    keep_where,
+    scalar,
+    subquery_value,
+    with_parts,
+)
 from spark_incr.plan.generators import generate, positional, time_window
 from spark_incr.plan.item_names import refuse_unnamed
 from spark_incr.plan.joins import join_on, only
@@ -29,10 +37,16 @@ from spark_incr.plan.padding import padded_pair
 from spark_incr.plan.pivot import pivoted
 from spark_incr.plan.recursion import build_recursion
 from spark_incr.plan.scope import Scope, Visible, column_aliases, spelled
+from spark_incr.plan.sql_functions import rows_of_function, sql_function, with_arguments
 from spark_incr.plan.subqueries import lateral
-from spark_incr.plan.syntax import outermost_subqueries, refuse_clauses, unsupported, words
+from spark_incr.plan.syntax import (
+    arguments_of,
+    outermost_subqueries,
+    refuse_clauses,
+    unsupported,
+    words,
+)
 from spark_incr.plan.table_arguments import applied, reads_tables
-from spark_incr.plan.table_functions import inlined, sql_function
 from spark_incr.plan.time_windows import below_time_window
 from spark_incr.plan.types import Field, char_length
 from spark_incr.sql.dialect import position_of, print_sql
@@ -119,13 +133,22 @@ def _called(source: exp.Expr, env: Environment) -> Source:
         return built.node, _scope_of(source, built, ())
     function = sql_function(source.this, env)
     if function is not None:
-        node, built = inlined(source.this, function, *nothing, env)
+        node, built = _function_rows(source.this, function, nothing, env)
         rows = lateral(node, built.node, JoinKind.INNER, env.context)
         return rows, _scope_of(source, built, (source.this.name,))
     if any(isinstance(part, (exp.Column, exp.Query)) for part in source.this.walk()):
         return generated(nothing, source, False, env)
     built = build_constant(source, env)
     return built.node, _scope_of(source, built, ())
+
+
+def _function_rows(
+    call: exp.Expr, function: SessionFunction, called_for: Source, env: Environment
+) -> tuple[Node, Built]:
+    """The rows that a function of SQL is called for, with its arguments, and what it makes of each."""
+    node, values = all_bound(env, called_for[0], arguments_of(call), called_for[1])
+    node, scope, own = with_arguments(call, function, node, values, env)
+    return node, rows_of_function(function, node, scope, own)
 
 
 def _is_relation(inner: exp.Expr) -> bool:
@@ -279,7 +302,7 @@ def _lateral_join(left: Source, join: exp.Join, kind: JoinKind, env: Environment
     if generates:
         inner, added = generated((Single(()), Scope()), source, False, inside)
     elif function is not None:
-        node, built = inlined(source.this, function, node, scope, env)
+        node, built = _function_rows(source.this, function, left, env)
         inner, added = built.node, _scope_of(source, built, (source.this.name,))
     elif isinstance(source.this, exp.Subquery):
         built = inside.query(source.this)

@@ -13,8 +13,7 @@ from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import (
     bound,
     keep_where,
-    subquery_value,
-    tested_membership,
+    value_for,
     with_parts,
 )
 from spark_incr.plan.generators import is_generator, operands
@@ -37,7 +36,6 @@ from spark_incr.plan.stars import Items, expand_stars, with_arguments
 from spark_incr.plan.syntax import (
     canonical,
     has_aggregate,
-    membership_of,
     outermost_subqueries,
     outermost_windows,
     refuse_clauses,
@@ -348,15 +346,19 @@ def _fulfilled(
 ) -> tuple[Node, exp.Expr]:
     """An expression over groups whose subqueries, which wait for the groups, are joined to them."""
     known: dict[int, exp.Expr] = {}
-    for pending in expression.find_all(Pending):
-        written = pending.this
-        if isinstance(written, exp.Window):
-            node, (value,) = with_windows(node, [written], env.context)
-        elif membership_of(written) is not None:
-            node, value = tested_membership(env, node, pending.expressions, written, scope)
-        else:
-            node, value = subquery_value(env, node, written, scope)
-        known[id(pending)] = value
+    for pending in expression.walk(prune=lambda n: isinstance(n, Pending)):
+        if not isinstance(pending, Pending):
+            continue
+        if isinstance(pending.this, exp.Window):
+            node, window = _fulfilled(node, pending.this, scope, env)
+            assert isinstance(window, exp.Window)
+            node, (known[id(pending)],) = with_windows(node, [window], env.context)
+            continue
+        values = []
+        for part in pending.expressions:
+            node, value = _fulfilled(node, part, scope, env)
+            values.append(value)
+        node, known[id(pending)] = value_for(env, node, values, pending.this, scope)
     return node, transformed(expression, lambda n: known.get(id(n), n))
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.aggregates import is_aggregate
+from spark_incr.plan.functions import QUERY
 from spark_incr.plan.scope import spelled
 from spark_incr.sql.dialect import SparkText, position_of, print_sql
 
@@ -35,9 +36,14 @@ def refuse_clauses(node: exp.Expr, known: set[str]) -> None:
 
 def is_subquery(node: exp.Expr) -> bool:
     """Whether a node is a subquery in an expression; IN counts with its negation."""
-    if membership_of(node) is not None:
+    if membership_of(node) is not None or holds_query(node):
         return True
     return isinstance(node, (exp.Exists, exp.Subquery, exp.Query))
+
+
+def holds_query(node: exp.Expr) -> bool:
+    """Whether a node calls a function of SQL that holds a query."""
+    return isinstance(node, exp.Anonymous) and QUERY in node.meta
 
 
 def membership_of(node: exp.Expr) -> tuple[exp.In, bool] | None:
@@ -48,10 +54,19 @@ def membership_of(node: exp.Expr) -> tuple[exp.In, bool] | None:
     return None
 
 
-def tested_values(test: exp.In) -> list[exp.Expr]:
-    """What stands before IN, one expression per column of its subquery."""
-    before = test.this.unnest()
+def values_for(subquery: exp.Expr) -> list[exp.Expr]:
+    """What a subquery is given by the query around it: the values before IN, one per column, or the
+    arguments of a function."""
+    test = membership_of(subquery)
+    if test is None:
+        return arguments_of(subquery) if holds_query(subquery) else []
+    before = test[0].this.unnest()
     return list(before.expressions) if isinstance(before, exp.Tuple) else [before]
+
+
+def arguments_of(call: exp.Expr) -> list[exp.Expr]:
+    """The arguments of a function as they are written, without their names."""
+    return [e.expression if isinstance(e, exp.Kwarg) else e for e in call.expressions]
 
 
 def outermost_subqueries(expression: exp.Expr) -> list[exp.Expr]:
@@ -82,7 +97,7 @@ def _called_with(function: exp.Expr) -> list[exp.Expr]:
 def has_aggregate(expression: exp.Expr) -> bool:
     """Whether an expression aggregates; a function over a window does not, its operands may."""
     if is_subquery(expression):
-        return False
+        return any(has_aggregate(value) for value in values_for(expression))
     if isinstance(expression, exp.Window):
         parts = [*_called_with(expression.this), *_children(expression)[1:]]
         return any(has_aggregate(part) for part in parts)

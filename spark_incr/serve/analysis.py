@@ -225,17 +225,17 @@ class SparkAnalysis:
         return self._calls.setdefault((name, arguments), SessionFunction(**json.loads(answer)))
 
     def _check_reading(self, name: str, function: SessionFunction) -> None:
-        """The query of a table function has to be read as Spark reads it."""
+        """The query of a function has to be read as Spark reads it."""
         inputs = _known(function.inputs)
         assert isinstance(inputs, T.StructType)
         nulls = [f"CAST(NULL AS {type_sql(f.dataType)}) AS {quoted(f.name)}" for f in inputs.fields]
         row = f"(SELECT {', '.join(nulls or ['1'])}) AS {quoted(name)}"
-        tree = parse_query(function.body)
-        texts = [
-            f"SELECT __incr_q.* FROM {row}, LATERAL ({body}) AS __incr_q"
-            for body in (function.body, print_sql(bracketed(tree)))
-        ]
-        if not self.same_query(*texts):
+        if function.gives_rows:
+            text = f"SELECT __incr_q.* FROM {row}, LATERAL ({function.body}) AS __incr_q"
+        else:
+            text = f"SELECT {function.body} AS __incr_v FROM {row}"
+        tree = parse_query(text)
+        if not self.same_query(text, print_sql(bracketed(tree))):
             raise error("INCR_READING_DIFFERS", detail=f"Read as: {print_sql(tree)}")
 
     # Queries

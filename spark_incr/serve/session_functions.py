@@ -70,19 +70,21 @@ class SessionFunctions:
             return None
         leaves = [leaf.nodeName() for leaf in items(plan.collectLeaves())]
         reads = leaves != ["OneRowRelation"] or not plan.subqueriesAll().isEmpty()
-        body, inputs, returns = self._written(call[0])
+        body, inputs, returns, gives_rows = self._written(call[0], reads)
         deterministic = bool(plan.deterministic())
         in_batches = any(
             "PythonUDTF" in e.getClass().getSimpleName()
             and e.evalType() == PythonEvalType.SQL_ARROW_UDTF
             for e in expressions(plan)
         )
-        return SessionFunction(aggregates, deterministic, reads, body, inputs, returns, in_batches)
+        return SessionFunction(
+            aggregates, deterministic, body, inputs, returns, gives_rows, in_batches
+        )
 
     def check(self, calls: Mapping[Call, SessionFunction]) -> None:
         """Refuse to go on with a function that is not the one that was met first.
 
-        The query of a table function is part of the plan, which stays as it is.
+        The query of a function of SQL may be part of the plan, which stays as it is.
         """
         for call, known in calls.items():
             if known.returns:
@@ -129,24 +131,29 @@ class SessionFunctions:
             return None
         return frame._jdf.queryExecution().analyzed()
 
-    def _written(self, name: str) -> tuple[str, str, str]:
-        """The query of a function of SQL, and of a table function its parameters and columns."""
+    def _written(self, name: str, reads: bool) -> tuple[str, str, str, bool]:
+        """The text of a function of SQL, its parameters, its columns if the query is to be part of
+        the plan, and whether it gives rows."""
         jvm: Any = self._spark._jvm
         state: Any = self._spark._jsparkSession.sessionState()
         catalyst = jvm.org.apache.spark.sql.catalyst
         info = state.catalog().lookupFunctionInfo(catalyst.FunctionIdentifier(name))
         if not str(info.getClassName()).startswith("sqlFunction."):
-            return "", "", ""
+            return "", "", "", False
         made = catalyst.catalog.SQLFunction.fromExpressionInfo(info, state.sqlParser())
-        if not made.isTableFunc():
-            value = made.exprText()
-            return f"SELECT {value.get()}" if value.isDefined() else made.queryText().get(), "", ""
+        types = jvm.org.apache.spark.sql.types
+        value, inputs, gives_rows = made.exprText(), made.inputParam(), bool(made.isTableFunc())
+        body = value.get() if value.isDefined() else made.queryText().get()
+        if not (gives_rows or value.isDefined()):
+            body = f"({body})"
+        parameters = (inputs.get() if inputs.isDefined() else types.StructType()).json()
+        if not (gives_rows or reads):
+            return body, parameters, "", False
         self._check_settings(name, json.loads(info.getUsage()))
-        inputs = made.inputParam()
-        parameters = (
-            inputs.get() if inputs.isDefined() else jvm.org.apache.spark.sql.types.StructType()
-        )
-        return made.queryText().get(), parameters.json(), made.getTableFuncReturnCols().json()
+        if gives_rows:
+            return body, parameters, made.getTableFuncReturnCols().json(), True
+        column = types.StructType().add(name, made.getScalarFuncReturnType())
+        return body, parameters, column.json(), False
 
     def _check_settings(self, name: str, properties: Mapping[str, str]) -> None:
         """Refuse a function whose query means what it meant under other settings."""
