@@ -187,8 +187,8 @@ def document() -> str:
                         "Write it as a table function of Python, and call that by LATERAL.",
                     ),
                     (
-                        "`IN (subquery)` as a part of the expression of a function of SQL",
-                        "Write EXISTS with the comparison in WHERE: it is never unknown.",
+                        "the negation of a column that is computed by `IN (subquery)`, or its comparison",
+                        "Write NOT IN, or NOT EXISTS with the comparison in WHERE, where it is computed.",
                     ),
                     (
                         "subqueries in PARTITION BY and ORDER BY of TABLE arguments",

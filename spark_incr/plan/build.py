@@ -22,12 +22,16 @@ from spark_incr.plan.scope import Names, spelled
 from spark_incr.plan.select import build_select
 from spark_incr.plan.set_operations import build_set_operation
 from spark_incr.plan.syntax import refuse_clauses, unsupported, words
+from spark_incr.plan.unknown_memberships import refuse_negated_memberships
 from spark_incr.sql.pipes import Piped
 
 
 def build_plan(query: exp.Query, catalog: Catalog, analyzer: Analyzer) -> Node:
     """The logical plan of a query; output columns are positional."""
-    return _query(query, Environment(catalog, Context(analyzer, Names()), _query)).node
+    context = Context(analyzer, Names())
+    plan = _query(query, Environment(catalog, context, _query)).node
+    refuse_negated_memberships(plan, context.memberships)
+    return plan
 
 
 def _query(query: exp.Expr, env: Environment) -> Built:

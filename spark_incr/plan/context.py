@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyspark.sql.types as T
@@ -108,3 +108,5 @@ class Context:
 
     analyzer: Analyzer
     names: Names
+    memberships: set[exp.Expr] = field(default_factory=set, compare=False)
+    """The values of IN (subquery) and of NOT IN."""

@@ -33,6 +33,7 @@ from spark_incr.plan.syntax import (
     lambda_columns,
     membership_of,
     negation_inwards,
+    negations_inwards,
     outermost_subqueries,
     outermost_windows,
     transformed,
@@ -125,6 +126,8 @@ def bound(
 ) -> tuple[Node, exp.Expr]:
     """An expression over the columns of a node, which gains the columns its subqueries need."""
     known: dict[int, exp.Expr] = {}
+    if outermost_subqueries(expression):
+        expression = negations_inwards(expression)
     for subquery in outermost_subqueries(expression):
         node, known[id(subquery)] = subquery_value(env, node, subquery, scope, aliases)
     windows = outermost_windows(expression)

@@ -21,6 +21,7 @@ from spark_incr.plan.syntax import (
     canonical,
     has_aggregate,
     is_subquery,
+    negation_inwards,
     outermost_subqueries,
     outermost_windows,
     transformed,
@@ -97,6 +98,8 @@ class AggregateReader:
         call = self._call(expression)
         if call is not None:
             return column(call.name)
+        if isinstance(expression, exp.Not) and outermost_subqueries(expression):
+            expression = negation_inwards(expression)
         if is_subquery(expression):
             values = [self.read(v, aliases, hiding) for v in values_for(expression)]
             return Pending(this=self._with_own_calls(expression), expressions=values)

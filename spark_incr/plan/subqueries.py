@@ -116,6 +116,14 @@ def membership(
     node: Node, values: Sequence[exp.Expr], inner: Node, negated: bool, context: Context
 ) -> tuple[Node, exp.Expr]:
     """The outer query with what tells the value of `values [NOT] IN (subquery)`."""
+    node, value = _membership(node, values, inner, negated, context)
+    context.memberships.add(value)
+    return node, value
+
+
+def _membership(
+    node: Node, values: Sequence[exp.Expr], inner: Node, negated: bool, context: Context
+) -> tuple[Node, exp.Expr]:
     pairs = list(zip(values, inner.names, strict=True))
     equal = [exp.EQ(this=v.copy(), expression=column(n)) for v, n in pairs]
     if not negated:

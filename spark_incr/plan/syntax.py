@@ -201,6 +201,17 @@ def negation_inwards(condition: exp.Expr) -> exp.Expr:
     return exp.Paren(this=dual(this=here, expression=there))
 
 
+def negations_inwards(expression: exp.Expr) -> exp.Expr:
+    """An expression in which each NOT stands before what it negates; subqueries stay as they are."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if is_subquery(node):
+            return node.copy()
+        return negation_inwards(node) if isinstance(node, exp.Not) else node
+
+    return transformed(expression, change)
+
+
 def transformed_children(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A copy of a node with its children changed."""
     return transformed(node, lambda n: n if n is node else change(n))
