@@ -14,6 +14,7 @@ from pyspark.sql.functions import udtf
 
 import spark_incr
 from spark_incr.errors import IncrementalError
+from spark_incr.serve.analysis import SparkAnalysis
 from tests.fuzz import interpreted
 from tests.oracle import check, delete, insert
 from tests.table_functions import OF_TABLES, Repeated, Wider
@@ -181,6 +182,17 @@ def test_a_function_that_has_changed_is_told(
         ]
     finally:
         spark_incr.disable(spark)
+
+
+def test_an_answer_of_another_release_is_asked_for_again(
+    spark: SparkSession, functions: None
+) -> None:
+    older = '{"aggregates": false, "deterministic": true, "reads": true, "body": "SELECT 1"}'
+    found = SparkAnalysis(spark, memory={"FUNCTION greatest_b OF 1": older}).session_function(
+        "greatest_b", 1
+    )
+    assert found is not None
+    assert found.returns
 
 
 @pytest.mark.parametrize(

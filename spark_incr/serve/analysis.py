@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import cached_property
 from typing import Any
 
@@ -213,7 +213,9 @@ class SparkAnalysis:
     # Functions
 
     def session_function(self, name: str, arguments: int) -> SessionFunction | None:
-        question = f"FUNCTION {name} OF {arguments}"
+        # A state may hold an answer that says something else than is asked here.
+        asked = ", ".join(f.name for f in fields(SessionFunction))
+        question = f"FUNCTION {name} OF {arguments}: {asked}"
         if question not in self.memory:
             found = self._functions.find((name, arguments))
             if found is not None and found.returns:
