@@ -187,8 +187,10 @@ def document() -> str:
                         "Write it as a table function of Python, and call that by LATERAL.",
                     ),
                     (
-                        "the negation of a column that is computed by `IN (subquery)`, or its comparison",
-                        "Write NOT IN, or NOT EXISTS with the comparison in WHERE, where it is computed.",
+                        "the negation of a column that is computed by `IN (subquery)`, outside of WHERE and HAVING,"
+                        " or above a LIMIT or the outer side of a join",
+                        "Write NOT IN, or NOT EXISTS with the comparison in WHERE, where it is computed; or CASE WHEN"
+                        " without NOT.",
                     ),
                     (
                         "subqueries in PARTITION BY and ORDER BY of TABLE arguments",

@@ -22,15 +22,17 @@ from spark_incr.plan.scope import Names, spelled
 from spark_incr.plan.select import build_select
 from spark_incr.plan.set_operations import build_set_operation
 from spark_incr.plan.syntax import refuse_clauses, unsupported, words
-from spark_incr.plan.unknown_memberships import refuse_negated_memberships
+from spark_incr.plan.unknown_memberships import negates_memberships
 from spark_incr.sql.pipes import Piped
 
 
 def build_plan(query: exp.Query, catalog: Catalog, analyzer: Analyzer) -> Node:
     """The logical plan of a query; output columns are positional."""
     context = Context(analyzer, Names())
-    plan = _query(query, Environment(catalog, context, _query)).node
-    refuse_negated_memberships(plan, context.memberships)
+    plan = _query(query.copy(), Environment(catalog, context, _query)).node
+    if negates_memberships(plan, context.memberships.__contains__):
+        context = Context(analyzer, Names(), negations=True)
+        plan = _query(query, Environment(catalog, context, _query)).node
     return plan
 
 

@@ -110,3 +110,5 @@ class Context:
     names: Names
     memberships: set[exp.Expr] = field(default_factory=set, compare=False)
     """The values of IN (subquery) and of NOT IN."""
+    negations: bool = False
+    """Whether these values are to know their negation."""

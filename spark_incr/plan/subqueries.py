@@ -42,6 +42,7 @@ from spark_incr.plan.nodes import (
     walk,
 )
 from spark_incr.plan.types import Field, char_length, is_collated
+from spark_incr.plan.unknown_memberships import with_negation
 from spark_incr.sql.dialect import print_sql
 
 
@@ -116,26 +117,40 @@ def membership(
     node: Node, values: Sequence[exp.Expr], inner: Node, negated: bool, context: Context
 ) -> tuple[Node, exp.Expr]:
     """The outer query with what tells the value of `values [NOT] IN (subquery)`."""
-    node, value = _membership(node, values, inner, negated, context)
+    if context.negations:
+        node, found = _found(node, values, inner, context)
+        node, missing = _missing(node, values, inner, context, found)
+        return node, with_negation(missing, found) if negated else with_negation(found, missing)
+    node, value = (_missing if negated else _found)(node, values, inner, context)
     context.memberships.add(value)
     return node, value
 
 
-def _membership(
-    node: Node, values: Sequence[exp.Expr], inner: Node, negated: bool, context: Context
+def _found(
+    node: Node, values: Sequence[exp.Expr], inner: Node, context: Context
+) -> tuple[Node, exp.Expr]:
+    pairs = zip(values, inner.names, strict=True)
+    equal = [exp.EQ(this=v.copy(), expression=column(n)) for v, n in pairs]
+    return existence(node, _where(inner, equal), context)
+
+
+def _missing(
+    node: Node,
+    values: Sequence[exp.Expr],
+    inner: Node,
+    context: Context,
+    found: exp.Expr | None = None,
 ) -> tuple[Node, exp.Expr]:
     pairs = list(zip(values, inner.names, strict=True))
-    equal = [exp.EQ(this=v.copy(), expression=column(n)) for v, n in pairs]
-    if not negated:
-        return existence(node, _where(inner, equal), context)
     if len(pairs) > 1:
         node, maybe = existence(node, _where(inner, _maybe_equal(pairs)), context)
         return node, exp.Not(this=exp.Paren(this=maybe))
-    node, matched = existence(node, _where(inner, equal), context)
+    if found is None:
+        node, found = _found(node, values, inner, context)
     node, has_null = existence(node, _where(inner, [_is_null(column(inner.names[0]))]), context)
     node, not_empty = existence(node, inner, context)
     unknown = exp.and_(_is_null(values[0]), not_empty)
-    return node, exp.Not(this=exp.Paren(this=exp.or_(matched, has_null, unknown)))
+    return node, exp.Not(this=exp.Paren(this=exp.or_(found, has_null, unknown)))
 
 
 def _maybe_equal(pairs: Sequence[tuple[exp.Expr, str]]) -> list[exp.Expr]:

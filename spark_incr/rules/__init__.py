@@ -13,12 +13,15 @@ from spark_incr.rules.logical.join_by_collation import join_by_collation
 from spark_incr.rules.logical.merge_filters import merge_filters
 from spark_incr.rules.logical.merge_projects import merge_projects
 from spark_incr.rules.logical.merge_windows import merge_windows
+from spark_incr.rules.logical.negate_memberships import negate_memberships
 from spark_incr.rules.logical.order_joins import order_joins
 from spark_incr.rules.logical.prune_columns import prune_columns
 from spark_incr.rules.logical.push_filters import push_filters
 from spark_incr.rules.logical.split_conditions import split_conditions
 
 PACKS: tuple[Pack, ...] = (
+    # What NOT IN is made of is the query as written, before conditions are moved for other reasons.
+    Pack("memberships", (negate_memberships,), once=True, whole=True),
     # What reads a group's key must not be moved below, to where keys that are equal differ.
     Pack("groups", (group_by_collation,), once=True),
     # Joins are put in order while their conditions are together above all of them.
