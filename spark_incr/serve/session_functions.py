@@ -55,6 +55,7 @@ class SessionFunctions:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._met: dict[Call, str] = {}
+        self._registered: dict[Call, Any] = {}
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -84,21 +85,38 @@ class SessionFunctions:
     def check(self, calls: Mapping[Call, SessionFunction]) -> None:
         """Refuse to go on with a function that is not the one that was met first.
 
-        The query of a function of SQL may be part of the plan, which stays as it is.
+        One that has not been registered again since is the same. The query of a function of SQL may
+        be part of the plan, which stays as it is.
         """
         for call, known in calls.items():
+            registered = self._registration(call[0])
+            if call in self._registered and registered.equals(self._registered[call]):
+                continue
             if known.returns:
                 if self.find(call) != known:
                     hint = "CREATE OR REPLACE INCREMENTAL VIEW takes the function as it is now."
                     raise error("INCR_FUNCTION_CHANGED", name=call[0], hint=hint)
-                continue
-            content = self._content(call)
-            if self._met.setdefault(call, content) != content:
-                raise error("INCR_FUNCTION_CHANGED", name=call[0])
+            else:
+                content = self._content(call)
+                if self._met.setdefault(call, content) != content:
+                    raise error("INCR_FUNCTION_CHANGED", name=call[0])
+            if registered is not None:
+                self._registered[call] = registered
 
     def forget(self) -> None:
         """Let all be computed anew, with the functions as they are now."""
         self._met.clear()
+        self._registered.clear()
+
+    def _registration(self, name: str) -> Any:
+        """What Spark's catalog holds of a function: another object each time it is registered."""
+        catalog: Any = self._spark._jsparkSession.sessionState().catalog()
+        return catalog.lookupFunctionInfo(self._identifier(name))
+
+    @cached_property
+    def _identifier(self) -> Any:
+        jvm: Any = self._spark._jvm
+        return jvm.org.apache.spark.sql.catalyst.FunctionIdentifier
 
     def _plan(self, call: Call) -> tuple[Any, bool]:
         """The plan of a call over nothing, and whether the function aggregates."""
@@ -137,7 +155,7 @@ class SessionFunctions:
         jvm: Any = self._spark._jvm
         state: Any = self._spark._jsparkSession.sessionState()
         catalyst = jvm.org.apache.spark.sql.catalyst
-        info = state.catalog().lookupFunctionInfo(catalyst.FunctionIdentifier(name))
+        info = self._registration(name)
         if not str(info.getClassName()).startswith("sqlFunction."):
             return "", "", "", False
         made = catalyst.catalog.SQLFunction.fromExpressionInfo(info, state.sqlParser())
