@@ -73,3 +73,32 @@ def test_join_follows_its_sides(spark: SparkSession, query: str) -> None:
 def test_join_is_filled_from_rows_that_are_there(spark: SparkSession) -> None:
     query = "SELECT l.a, r.b FROM l FULL JOIN r ON l.k = r.k AND l.a < r.b"
     check(spark, TABLES, query, BATCHES, created_after=5, reopen=True)
+
+
+def test_a_column_that_equals_itself_is_there(spark: SparkSession) -> None:
+    query = "SELECT a.id, c.k FROM a, c, b WHERE a.k = a.k AND a.id = b.id AND b.c = c.id"
+    columns = {"a": "id INT, k INT", "b": "id INT, c INT", "c": "id INT, k INT"}
+    batches = [
+        insert("a", (1, None), (2, 2)),
+        insert("b", (1, 5), (2, 5)),
+        insert("c", (5, 7)),
+    ]
+    check(spark, columns, query, batches, created_after=2)
+
+
+@pytest.mark.parametrize("kind", ["TINYINT", "SMALLINT"])
+def test_keys_of_narrow_numbers_that_are_far_apart(spark: SparkSession, kind: str) -> None:
+    scale = 1 if kind == "TINYINT" else 256
+    keys = [*range(-100 * scale, -50 * scale), *range(60 * scale, 100 * scale, scale // 64 or 1)]
+    rows = [(k, k % 7) for k in keys]
+    batches = [
+        insert("t", *rows),
+        insert("t", (60 * scale, 1), (4, 1), (127 * scale, 2)),
+        {"u": {"insert": [(60 * scale, 7), (4, 8)]}, "t": {"delete": rows[:3]}},
+        delete("t", (60 * scale, 1), (4, 1), rows[-1]),
+    ]
+    queries = [
+        "SELECT k, count(*) AS n, max(a) AS m FROM t GROUP BY k",
+        "SELECT t.k, a, b FROM t JOIN u ON t.k = u.k",
+    ]
+    check(spark, {"t": f"k {kind}, a INT", "u": f"k {kind}, b INT"}, queries, batches)

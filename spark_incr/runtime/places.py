@@ -32,7 +32,7 @@ class Places:
         """Those of a column in which equal numbers are neighbours, and all lie close together."""
         if not pa.types.is_integer(column.type) or column.null_count or not len(column):
             return None
-        numbers = values(column)
+        numbers = _wide(values(column))
         least, greatest = int(numbers.min()), int(numbers.max())
         if greatest - least >= _CLOSE * len(numbers):
             return None
@@ -51,7 +51,7 @@ class Places:
 
     def find(self, numbers: Ints) -> tuple[Ints, Ints]:
         """The rows that have one of the numbers: which one of them, and the row."""
-        place = numbers - self.least
+        place = _wide(numbers) - self.least
         inside = (place >= 0) & (place < len(self.first))
         probes = None if inside.all() else np.flatnonzero(inside)
         if probes is not None:
@@ -63,6 +63,11 @@ class Places:
             found = np.flatnonzero(counts)
             rows = first.take(found).astype(np.int64)
         return found if probes is None else probes.take(found), rows
+
+
+def _wide(numbers: Ints) -> Ints:
+    """Numbers whose differences fit their type as far as places go: bytes may be 255 apart."""
+    return numbers if numbers.itemsize >= 4 else numbers.astype(np.int64)
 
 
 def spread(
