@@ -100,7 +100,8 @@ class _Graph:
         others: list[exp.Expr] = []
         for condition in conditions:
             names = columns_in(condition)
-            if _compares_columns(condition) and len({types.get(n) for n in names}) == 1:
+            alike = len(names) > 1 and len({types.get(n) for n in names}) == 1
+            if alike and _compares_columns(condition):
                 joined = names.union(*(c for c in classes if c & names))
                 classes = [*(c for c in classes if not c & names), joined]
             else:
