@@ -145,3 +145,25 @@ def test_the_negation_of_in_from_afar_is_refused(spark: SparkSession, query: str
         check(spark, TABLES, query, BATCHES)
     assert failure.value.condition == "INCR_UNSUPPORTED"
     assert "NOT IN" in failure.value.hint
+
+
+def test_correlated_groups_take_for_equal_what_the_comparison_does(spark: SparkSession) -> None:
+    queries = [
+        "SELECT k, (SELECT sum(x) FROM r WHERE r.s = t.k) AS s FROM t",
+        "SELECT k, (SELECT count(*) FROM r WHERE r.d = t.b) AS n, (SELECT max(x) FROM r WHERE t.d = r.x) AS m FROM t",
+        "SELECT k FROM t WHERE EXISTS (SELECT s FROM r WHERE r.s = t.k GROUP BY s HAVING sum(x) > 4)",
+        "SELECT k, q.n FROM t, LATERAL (SELECT count(*) AS n FROM r WHERE r.s = t.k) AS q",
+        "SELECT k FROM t WHERE x > (SELECT avg(x) FROM r WHERE r.b = t.x)",
+    ]
+    batches = [
+        insert("r", ("1", 1, 9007199254740992.0, 2**53), ("01", 4, 1.0, 2**53 + 1)),
+        insert("t", (1, 5.0, 2**53, 4.0), (None, 1.0, 2**53 + 1, 1.0)),
+        insert("r", (" 1", 2, 9007199254740994.0, 5), ("2", 1, None, None)),
+        update("r", (("01", 4, 1.0, 2**53 + 1), ("02", 4, 1.0, 5))),
+        insert("t", (2, 9007199254740992.0, 5, None)),
+    ]
+    tables = {
+        "t": "k INT, x DOUBLE, b BIGINT, d DOUBLE",
+        "r": "s STRING, x INT, d DOUBLE, b BIGINT",
+    }
+    check(spark, tables, queries, batches, reference=3)

@@ -41,7 +41,7 @@ from spark_incr.plan.nodes import (
     conjuncts,
     walk,
 )
-from spark_incr.plan.types import Field, char_length, is_collated
+from spark_incr.plan.types import Field, as_string, char_length, is_collated, is_widened
 from spark_incr.plan.unknown_memberships import with_negation
 from spark_incr.sql.dialect import print_sql
 
@@ -207,7 +207,7 @@ def _pulled(node: Node, inner: Node, context: Context) -> Pulled | None:
     """The subquery with the conditions that tie it to the outer query pulled out of it.
 
     An aggregate in it groups by the columns of those that are equalities, so it has to take for
-    equal what they do: strings of one collation.
+    equal what they do: values of the type in which they compare, strings of one collation.
     """
     pulled = pull_up(inner, context)
     if pulled is None or not any(isinstance(n, Aggregate) for n in walk(inner)):
@@ -216,14 +216,14 @@ def _pulled(node: Node, inner: Node, context: Context) -> Pulled | None:
     for condition in pulled.conditions:
         if not isinstance(condition, exp.EQ):
             continue
-        read = columns_in(condition)
-        if not condition.find(exp.Collate) and not any(
-            is_collated(f.type) for f in schema if f.name in read
-        ):
+        outer, grouped = context.analyzer.types(schema, [condition.left, condition.right])
+        if outer == grouped:
             continue
-        one, other = context.analyzer.types(schema, [condition.left, condition.right])
-        if one != other:
-            raise uncompared(print_sql(condition.right), other)
+        if is_collated(outer) or is_collated(grouped):
+            raise uncompared(print_sql(condition.right), grouped)
+        compared = context.analyzer.comparison_type(as_string(outer), as_string(grouped))
+        if not is_widened(as_string(grouped), compared):
+            return None
     return pulled
 
 

@@ -13,17 +13,11 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.context import Context
-from spark_incr.plan.types import FLOATS, INTEGERS, Schema, as_string
+from spark_incr.plan.types import DIGITS, FLOATS, INTEGERS, Schema, as_string
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _CONSTANTS = (exp.Literal, exp.Boolean, exp.Null)
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
-_DIGITS: dict[type[T.DataType], int] = {
-    T.ByteType: 3,
-    T.ShortType: 5,
-    T.IntegerType: 10,
-    T.LongType: 20,
-}
 _MOST_DIGITS = 38
 
 
@@ -96,7 +90,7 @@ def _is_number(type_: T.DataType) -> bool:
 def _whole_digits(type_: T.DataType) -> int:
     if isinstance(type_, T.DecimalType):
         return type_.precision - type_.scale
-    return _DIGITS[type(type_)]
+    return DIGITS[type(type_)]
 
 
 def _scale(type_: T.DataType) -> int:

@@ -101,6 +101,14 @@ _INSTEAD: dict[type[T.DataType], str] = {
 }
 """What to do where a type cannot be kept."""
 
+DIGITS: dict[type[T.DataType], int] = {
+    T.ByteType: 3,
+    T.ShortType: 5,
+    T.IntegerType: 10,
+    T.LongType: 20,
+}
+"""How many digits Spark makes room for where a whole number becomes a decimal."""
+
 INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 FLOATS = (T.FloatType, T.DoubleType)
 
@@ -272,3 +280,19 @@ def as_string(spark_type: T.DataType) -> T.DataType:
 def char_length(spark_type: T.DataType) -> int | None:
     """The length of CHAR."""
     return spark_type.length if isinstance(spark_type, T.CharType) else None
+
+
+def is_widened(source: T.DataType, target: T.DataType) -> bool:
+    """Whether the values of a type stay apart from each other in another one."""
+    if source == target:
+        return True
+    if isinstance(source, INTEGERS):
+        if isinstance(target, INTEGERS):
+            return DIGITS[type(source)] < DIGITS[type(target)]
+        if isinstance(target, T.DecimalType):
+            return DIGITS[type(source)] <= target.precision - target.scale
+        return isinstance(target, T.DoubleType) and not isinstance(source, T.LongType)
+    if isinstance(source, T.DecimalType) and isinstance(target, T.DecimalType):
+        whole = source.precision - source.scale
+        return source.scale <= target.scale and whole <= target.precision - target.scale
+    return isinstance(source, T.FloatType) and isinstance(target, T.DoubleType)
