@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -77,3 +79,54 @@ def test_windows_agree_on_which_copy_of_a_row_is_which(spark: SparkSession) -> N
         update("t", (rows[4], rows[5]), (rows[7], rows[1])),
     ]
     check(spark, {"t": "k INT, a INT"}, queries, batches, reference=2)
+
+
+def test_sums_that_are_too_large_for_a_kernel(spark: SparkSession) -> None:
+    """What a partition was given stays the same while others of its batches are for Spark."""
+    queries = [
+        "SELECT g, d, sum(b) OVER w AS s, sum(d) OVER w AS t, avg(d) OVER w AS a,"
+        " row_number() OVER (PARTITION BY g ORDER BY b) AS r FROM t WINDOW w AS (PARTITION BY g)",
+        "SELECT g, avg(e) OVER (PARTITION BY g) AS a, sum(d) OVER (PARTITION BY g ORDER BY b) AS s FROM t",
+    ]
+    tenths = [(1, 1, 0.1, Decimal(1))] * 10
+    large = (2, 5 * 10**18, 1.0, Decimal(10) ** 17)
+    batches = [
+        insert("t", *tenths[:9]),
+        insert("t", *tenths[:1], large),
+        insert("t", *tenths[:2]),
+        {"t": {"delete": [large, *tenths[:5]], "insert": [(1, 5 * 10**18, 0.7, None)]}},
+        delete("t", *tenths[:3]),
+    ]
+    columns = "g INT, b BIGINT, d DOUBLE, e DECIMAL(18,0)"
+    check(spark, {"t": columns}, queries, batches, reopen=True)
+
+
+def test_both_zeros_in_orders(spark: SparkSession) -> None:
+    queries = [
+        "SELECT g, max(d) OVER (PARTITION BY g) AS m, min(d) OVER (PARTITION BY g) AS n FROM t",
+        "SELECT g, row_number() OVER (PARTITION BY g ORDER BY d) AS r, d FROM t",
+        "SELECT g, last_value(d) OVER (PARTITION BY g ORDER BY d ROWS UNBOUNDED PRECEDING) AS l FROM t",
+        "SELECT d FROM t ORDER BY d LIMIT 3",
+    ]
+    batches = [
+        insert("t", (1, 0.0), (2, -0.0)),
+        insert("t", (1, -5.0), (2, 0.0), (2, -0.0)),
+        *(insert("t", (2, -0.0), (3 + i % 2, 0.0)) for i in range(6)),
+        insert("t", (1, 5.0)),
+        delete("t", (2, -0.0), (2, 0.0), (3, 0.0)),
+    ]
+    check(spark, {"t": "g INT, d DOUBLE"}, queries, batches)
+
+
+def test_limit_over_many_copies(spark: SparkSession) -> None:
+    batches = [
+        insert("t", *[("A",)] * 1000, *[("B",)] * 4000),
+        delete("t", *[("B",)] * 100),
+        delete("t", *[("A",)] * 1000, *[("B",)] * 3895),
+        insert("t", ("C",), ("A",)),
+    ]
+    queries = [
+        "SELECT s FROM t ORDER BY s LIMIT 10",
+        "SELECT s FROM t ORDER BY s DESC LIMIT 10 OFFSET 2",
+    ]
+    check(spark, {"t": "s STRING"}, queries, batches)

@@ -89,10 +89,14 @@ def _sum(answer: Answer, states: Sequence[State], ansi: bool) -> pa.Array:
     return _int_column(state[0], valid, answer)
 
 
+MEANS_BELOW = 1 << 61
+"""Sums times the factor of `rounded_means` have to be less than this."""
+
+
 def rounded_means(sums: Ints, counts: Ints, factor: int) -> Ints | None:
     """sums * factor / counts, rounded HALF_UP; None where 64 bits may not be enough."""
     largest = max(int(sums.max(initial=0)), -int(sums.min(initial=0)))
-    if largest * factor >= 1 << 61:
+    if largest >= MEANS_BELOW // factor:
         return None
     rounded = (np.abs(sums) * factor * 2 + counts) // (counts * 2)
     return np.where(sums < 0, -rounded, rounded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ NULL_RANK = -1
 def row_order(
     rows: pa.Table, keys: Sequence[SortKey], ties: Sequence[str] = (), groups: Ints | None = None
 ) -> Ints:
-    """The positions of rows in an order: by group, by the keys, and where those tie by `ties`."""
+    """The positions of rows in an order: by group, by the keys, and where those tie by `ties`, which
+    tell all rows apart that are not copies: -0.0 comes before 0.0 there."""
     columns: list[Ints] = [] if groups is None else [groups]
     for key in keys:
         ranks = dense_ranks(single(rows.column(key.column)))
@@ -38,29 +40,37 @@ def row_order(
     tied[:-1] |= tied[1:]
     at = np.flatnonzero(tied)
     whole = rows.take(order[at])
-    compared = [np.cumsum(begins)[at], *(dense_ranks(single(whole.column(name))) for name in ties)]
+    told_apart = [dense_ranks(single(whole.column(name)), exact=True) for name in ties]
+    compared = [np.cumsum(begins)[at], *told_apart]
     order[at] = order[at][np.lexsort(tuple(reversed(compared)))]
     return order
 
 
-def dense_ranks(array: pa.Array) -> Ints:
-    """A number per value: equal for equal values, larger for larger ones, -1 for NULL."""
+def dense_ranks(array: pa.Array, exact: bool = False) -> Ints:
+    """A number per value: equal for equal values, larger for larger ones, -1 for NULL.
+
+    With `exact` -0.0 is less than 0.0.
+    """
     kind = array.type
     valid = validity(array)
-    if is_fixed(kind) and not pa.types.is_decimal(kind):
-        _, ranks = np.unique(
-            values(array) + 0 if pa.types.is_floating(kind) else values(array), return_inverse=True
-        )
+    if pa.types.is_floating(kind):
+        numbers = values(array)
+        _, ranks = np.unique(numbers + 0, return_inverse=True)
+        ranks = ranks.astype(np.int64)
+        if exact:
+            ranks = 2 * ranks + 1 - ((numbers == 0) & np.signbit(numbers))
+    elif is_fixed(kind) and not pa.types.is_decimal(kind):
+        _, ranks = np.unique(values(array), return_inverse=True)
         ranks = ranks.astype(np.int64)
     elif pa.types.is_nested(kind):
-        ranks = _python_ranks(array)
+        ranks = _python_ranks(array, exact)
     else:
         ranks = values(pc.rank(array, tiebreaker="dense").cast(pa.int64()))
     return ranks if valid is None else np.where(valid, ranks, NULL_RANK)
 
 
-def _python_ranks(array: pa.Array) -> Ints:
-    keys = [_sort_key(value) for value in array.cast(_as_numbers(array.type)).to_pylist()]
+def _python_ranks(array: pa.Array, exact: bool) -> Ints:
+    keys = [_sort_key(value, exact) for value in array.cast(_as_numbers(array.type)).to_pylist()]
     ranks = {key: i for i, key in enumerate(sorted(set(keys)))}
     return np.array([ranks[key] for key in keys], dtype=np.int64)
 
@@ -78,14 +88,14 @@ def _as_numbers(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _sort_key(value: Any) -> Any:
+def _sort_key(value: Any, exact: bool) -> Any:
     """NULL first inside a struct or an array; a shorter array before its extension."""
     if value is None:
         return (0,)
-    if isinstance(value, dict):
-        return (1, tuple(_sort_key(v) for v in value.values()))
-    if isinstance(value, (list, tuple)):
-        return (1, tuple(_sort_key(v) for v in value))
+    if isinstance(value, (dict, list, tuple)):
+        parts = value.values() if isinstance(value, dict) else value
+        return (1, tuple(_sort_key(v, exact) for v in parts))
     if isinstance(value, float):
-        return (2, 0.0) if value != value else (1, value + 0.0)
+        negative = exact and math.copysign(1.0, value) < 0
+        return (2, 0.0) if value != value else (1, value + 0.0, not negative)
     return (1, value)

@@ -3,7 +3,9 @@
 Rows, at least one, come sorted by partition, then by the sort keys, then by all their columns. `Frames` knows where
 each row's partition and its peers begin and end; a function is arithmetic on those places. Where the
 sort keys tie, Spark's choice depends on the order of rows, and the choice here on the rows alone.
-A kernel gives None where it cannot be sure to give what Spark gives, a sum that may overflow.
+A kernel gives the partitions of which it cannot be sure to give what Spark gives, since a sum may
+overflow, instead of values. Whether it is sure of one depends on the rows of that partition alone: what it
+gave of them before, it gives again.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import pyarrow as pa
 import pyspark.sql.types as T
 
 from spark_incr.plan.window_functions import PARTITION, RANGE, WindowCall
-from spark_incr.runtime.answers import narrow_decimals, rounded_means
+from spark_incr.runtime.answers import MEANS_BELOW, narrow_decimals, rounded_means
 from spark_incr.runtime.columns import Bools, Ints, from_values, single, validity, values
 from spark_incr.runtime.expressions.decimals import unscaled
 from spark_incr.runtime.order import NULL_RANK, dense_ranks
@@ -69,12 +71,26 @@ def _bounds(starts: Bools) -> tuple[Ints, Ints]:
     return np.repeat(at, lengths), np.repeat(at + lengths - 1, lengths)
 
 
-Kernel = Callable[[WindowCall, pa.Table, Frames, pa.DataType], "pa.Array | None"]
+@dataclass(frozen=True)
+class Unsure:
+    """The rows whose partitions are not for a kernel."""
+
+    rows: Bools
+
+    @staticmethod
+    def where(doubtful: Bools, f: Frames) -> Unsure:
+        """The rows of partitions that have a doubtful one."""
+        found = np.zeros(int(f.partition[-1]) + 1, dtype=np.bool_)
+        found[f.partition[doubtful]] = True
+        return Unsure(found[f.partition])
+
+
+Kernel = Callable[[WindowCall, pa.Table, Frames, pa.DataType], "pa.Array | Unsure"]
 
 
 def evaluate(
     call: WindowCall, rows: pa.Table, frames: Frames, type_: pa.DataType
-) -> pa.Array | None:
+) -> pa.Array | Unsure:
     """The values of a window function for sorted rows."""
     return _KERNELS[call.function](call, rows, frames, type_)
 
@@ -94,9 +110,9 @@ def _percent_rank(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataTyp
     return _numbers((f.first_peer - f.first) / others, type_)
 
 
-def _ntile(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | None:
+def _ntile(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | Unsure:
     if call.number < 1:
-        return None
+        return Unsure(np.ones(rows.num_rows, dtype=np.bool_))
     small, larger = f.size // call.number, f.size % call.number
     in_larger = larger * (small + 1)
     late = larger + (f.place - in_larger) // np.maximum(small, 1)
@@ -160,7 +176,7 @@ def _count(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> p
     return _numbers(_running(_present(call, rows).astype(np.int64), f, call.frame), type_)
 
 
-def _totals(call: WindowCall, rows: pa.Table, f: Frames) -> tuple[npt.NDArray[Any], Ints] | None:
+def _totals(call: WindowCall, rows: pa.Table, f: Frames) -> tuple[npt.NDArray[Any], Ints] | Unsure:
     assert call.argument is not None
     present = _present(call, rows)
     column = single(rows.column(call.argument))
@@ -169,10 +185,10 @@ def _totals(call: WindowCall, rows: pa.Table, f: Frames) -> tuple[npt.NDArray[An
         numbers = np.where(present, values(column).astype(np.float64), 0.0)
         return _float_sums(numbers, f, call.frame), counts
     numbers = unscaled(column)
-    if numbers.dtype == object:
-        return None
-    if np.abs(numbers.astype(np.float64)).sum() >= _SAFE:
-        return None
+    starts = np.flatnonzero(np.arange(len(numbers)) == f.first)
+    sizes = np.add.reduceat(np.abs(numbers.astype(np.float64)), starts)
+    if (sizes >= _SAFE).any():
+        return Unsure((sizes >= _SAFE)[f.partition])
     return _running(numbers, f, call.frame), counts
 
 
@@ -188,10 +204,10 @@ def _float_sums(numbers: npt.NDArray[np.float64], f: Frames, frame: str) -> npt.
     return total[f.end(frame)]
 
 
-def _sum(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | None:
+def _sum(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | Unsure:
     found = _totals(call, rows, f)
-    if found is None:
-        return None
+    if isinstance(found, Unsure):
+        return found
     sums, counts = found
     if pa.types.is_decimal(type_):
         return _decimals(sums, counts, type_)
@@ -204,16 +220,19 @@ def _decimals(unscaled_: Ints, counts: Ints, type_: pa.DataType) -> pa.Array:
     return narrow_decimals(unscaled_, counts > 0, decimal, ansi=True)
 
 
-def _avg(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | None:
+def _avg(call: WindowCall, rows: pa.Table, f: Frames, type_: pa.DataType) -> pa.Array | Unsure:
     found = _totals(call, rows, f)
-    if found is None:
-        return None
+    if isinstance(found, Unsure):
+        return found
     sums, counts = found
     if pa.types.is_decimal(type_):
         assert call.argument is not None
         factor = 10 ** (type_.scale - rows.schema.field(call.argument).type.scale)
+        if (too_large := np.abs(sums) >= MEANS_BELOW // factor).any():
+            return Unsure.where(too_large, f)
         rounded = rounded_means(sums, np.maximum(counts, 1), factor)
-        return None if rounded is None else _decimals(rounded, counts, type_)
+        assert rounded is not None
+        return _decimals(rounded, counts, type_)
     with np.errstate(invalid="ignore"):
         means = sums.astype(np.float64) / np.maximum(counts, 1)
     return from_values(means, counts > 0, type_)
@@ -228,11 +247,12 @@ def _extreme(sign: int) -> Kernel:
         span = int(ranks.max(initial=0)) + 2
         ordered = np.where(present, (ranks if sign > 0 else span - 2 - ranks) + 1, 0)
         # Greater partitions have greater numbers, so the maximum so far is that of the partition.
-        best = np.maximum.accumulate(f.partition * span + ordered) - f.partition * span
-        best = best[f.end(call.frame)]
-        example = np.zeros(span, dtype=np.int64)
-        example[ordered] = np.arange(len(ordered))
-        return _taken(column, example[best], best > 0)
+        numbers = f.partition * span + ordered
+        best = np.maximum.accumulate(numbers)[f.end(call.frame)]
+        # Of values that are equal, as -0.0 and 0.0 are, it is the first one of the partition.
+        known, first = np.unique(numbers, return_index=True)
+        at = first[np.searchsorted(known, best)]
+        return _taken(column, at, present[at])
 
     return kernel
 

@@ -1,7 +1,7 @@
 """The first rows in an order, under changes.
 
 All rows are kept as a bag, and the first of them, a few more than are asked for, as the `head`: no
-row outside the head comes before one inside it. A batch changes the head alone, unless so many of
+row outside the head comes before one inside it, nor is it a copy of one. A batch changes the head alone, unless so many of
 its rows have left that it is shorter than the result; then it is filled again from the bag. The
 head holds twice what is needed, so at least that many rows leave between two fillings.
 
@@ -115,8 +115,9 @@ class LimitOperator:
         if _size(head) < needed and not complete:
             head = self._content(self._rows)
         if _size(head) > 2 * needed + 2 * _SPARE:
-            order = row_order(head, self._node.order, self._node.names)
-            head = _slice(head, order, 0, 2 * needed + _SPARE)
+            head = head.take(row_order(head, self._node.order, self._node.names))
+            before = np.cumsum(weights(head)) - weights(head)
+            head = head.slice(0, int(np.searchsorted(before, 2 * needed + _SPARE)))
         return head
 
     def _count(self, change: int) -> None:

@@ -28,7 +28,7 @@ from spark_incr.runtime.columns import Ints, single
 from spark_incr.runtime.evaluation import Evaluator
 from spark_incr.runtime.lineage import Lineage, touched_keys
 from spark_incr.runtime.order import dense_ranks, row_order
-from spark_incr.runtime.window_kernels import Frames, evaluate
+from spark_incr.runtime.window_kernels import Frames, Unsure, evaluate
 from spark_incr.sql.dialect import print_sql
 
 
@@ -72,30 +72,34 @@ class WindowOperator:
         if found.num_rows == 0:
             return self.schema.empty_table()
         copies = np.repeat(np.arange(found.num_rows), weights(found))
-        rows = found.select(self._names).take(copies)
-        partition = located.probe[copies]
+        return self._of_rows(found.select(self._names).take(copies), located.probe[copies])
+
+    def _of_rows(self, rows: pa.Table, partition: Ints) -> pa.Table:
+        """The rows with the values of all functions; those of partitions of which a kernel is not
+        sure by Spark, in an order that depends on them alone."""
         results: dict[str, pa.Array] = {}
+        unsure = np.zeros(rows.num_rows, dtype=np.bool_)
         for order, calls in self._orders.items():
             at = row_order(rows, order, self._names, partition)
-            computed = self._in_order(rows.take(at), partition[at], order, calls)
-            if computed is None:
-                relations = {RELATION: (self._input, rows)}
-                return self._evaluator.query_rows(self._query, relations, self.schema)
             back = np.empty(len(at), dtype=np.int64)
             back[at] = np.arange(len(at))
-            results |= {name: array.take(pa.array(back)) for name, array in computed.items()}
-        made = [results[n] for n in self.schema.names if n in results]
-        return pa.Table.from_arrays([*rows.columns, *made], schema=self.schema)
-
-    def _in_order(
-        self, rows: pa.Table, partition: Ints, order: tuple[SortKey, ...], calls: list[WindowCall]
-    ) -> dict[str, pa.Array] | None:
-        keys = [dense_ranks(single(rows.column(key.column))) for key in order]
-        frames = Frames.of(partition, keys)
-        results: dict[str, pa.Array] = {}
-        for call in calls:
-            found = evaluate(call, rows, frames, self.schema.field(call.name).type)
-            if found is None:
-                return None
-            results[call.name] = found
-        return results
+            sorted_rows = rows.take(at)
+            keys = [dense_ranks(single(sorted_rows.column(key.column))) for key in order]
+            frames = Frames.of(partition[at], keys)
+            for call in calls:
+                made = evaluate(call, sorted_rows, frames, self.schema.field(call.name).type)
+                if isinstance(made, Unsure):
+                    unsure |= made.rows[back]
+                else:
+                    results[call.name] = made.take(pa.array(back))
+        if not unsure.any():
+            columns = [results[n] for n in self.schema.names if n in results]
+            return pa.Table.from_arrays([*rows.columns, *columns], schema=self.schema)
+        sure = np.flatnonzero(~unsure)
+        doubtful = rows.filter(unsure)
+        doubtful = doubtful.take(row_order(doubtful, (), self._names))
+        relations = {RELATION: (self._input, doubtful)}
+        asked = self._evaluator.query_rows(self._query, relations, self.schema)
+        if not len(sure):
+            return asked
+        return pa.concat_tables([self._of_rows(rows.take(sure), partition[sure]), asked])
