@@ -167,3 +167,23 @@ def test_correlated_groups_take_for_equal_what_the_comparison_does(spark: SparkS
         "r": "s STRING, x INT, d DOUBLE, b BIGINT",
     }
     check(spark, tables, queries, batches, reference=3)
+
+
+def test_subqueries_of_the_outer_row_alone(spark: SparkSession) -> None:
+    queries = [
+        "SELECT k, s FROM t, LATERAL (SELECT CAST(t.d AS STRING) AS s)",
+        "SELECT k, q.b + 1 AS c FROM t LEFT JOIN LATERAL (SELECT b * 2 AS b, a FROM (SELECT k + 1 AS b, d AS a)) AS q",
+        "SELECT k, q.b FROM t, LATERAL (SELECT k + 1 AS b WHERE t.d >= 0) AS q WHERE q.b < 4",
+        "SELECT k, q.b FROM t LEFT JOIN LATERAL (SELECT k + 1 AS b WHERE t.d >= 0) AS q",
+        "SELECT k, q.b FROM t LEFT JOIN LATERAL (SELECT k + 1 AS b) AS q ON q.b > 2",
+        "SELECT k, (SELECT CAST(t.d AS STRING)) AS s, (SELECT k WHERE d > 0) AS w FROM t",
+        "SELECT k, CASE WHEN k > 1 THEN (SELECT 10 DIV (k - 1)) END AS c FROM t",
+        "SELECT (SELECT k + (SELECT max(x) FROM r)) AS s, count(*) AS n FROM t GROUP BY 1",
+    ]
+    batches = [
+        insert("t", (1, 0.0), (2, -0.0), (3, float("nan")), (4, None), (4, None)),
+        insert("r", (1,), (0,)),
+        delete("t", (1, 0.0), (4, None)),
+        {"t": {"insert": [(1, 0.1)]}, "r": {"delete": [(1,)]}},
+    ]
+    check(spark, {"t": "k INT, d DOUBLE", "r": "x INT"}, queries, batches, reference=2)

@@ -269,6 +269,35 @@ def outer_values(node: Node, names: list[str], context: Context) -> Outer:
     return Outer(Aggregate(fields, values, tuple(f.name for f in fields), ()), read, pairs)
 
 
+def in_each_row(node: Node, inner: Node) -> Node | None:
+    """A ⋈ π(1) = π(A): a subquery that reads the outer row and nothing else, as a part of that row.
+
+    Its columns stand behind those of the outer query.
+    """
+    if isinstance(inner, Single):
+        return node
+    if not isinstance(inner, (Project, Filter)):
+        return None
+    below = in_each_row(node, inner.input)
+    if below is None:
+        return None
+    if isinstance(inner, Filter):
+        return Filter(below.schema, below, inner.condition)
+    columns = tuple(column(n) for n in node.names)
+    return Project(node.schema + inner.schema, below, (*columns, *inner.expressions))
+
+
+def values_in_each_row(inner: Node) -> dict[str, exp.Expr] | None:
+    """The columns of such a subquery as expressions over the outer row, if it has no condition."""
+    if isinstance(inner, Single):
+        return {}
+    below = values_in_each_row(inner.input) if isinstance(inner, Project) else None
+    if below is None or not isinstance(inner, Project):
+        return None
+    pairs = zip(inner.names, inner.expressions, strict=True)
+    return {name: exp.Paren(this=substitute(e, below)) for name, e in pairs}
+
+
 def push_down(values: Node, outer: dict[str, exp.Expr], node: Node, context: Context) -> Node:
     """D ⋈ Q: the plan's rows for each row of D, with the columns of D first."""
     if not free_columns(node) & outer.keys():

@@ -22,9 +22,11 @@ from spark_incr.plan.decorrelate import (
     Pulled,
     always_one_row,
     free_columns,
+    in_each_row,
     outer_values,
     pull_up,
     push_down,
+    values_in_each_row,
 )
 from spark_incr.plan.joins import join_on, keyed_join, only
 from spark_incr.plan.nodes import (
@@ -167,6 +169,9 @@ def _maybe_equal(pairs: Sequence[tuple[exp.Expr, str]]) -> list[exp.Expr]:
 
 def scalar_value(node: Node, inner: Node, context: Context) -> tuple[Node, exp.Expr]:
     """The outer query with the value of a scalar subquery as a column."""
+    values = values_in_each_row(inner)
+    if values is not None and char_length(inner.schema[0].type) is None:
+        return node, values[inner.names[0]]
     inner = _as_value(inner)
     value = inner.names[0]
     pulled = _pulled(node, inner, context)
@@ -238,6 +243,9 @@ def _as_value(inner: Node) -> Node:
 def lateral(node: Node, inner: Node, kind: JoinKind, context: Context) -> Node:
     """The outer query with the rows that a subquery has for each of its rows."""
     names = (*node.names, *inner.names)
+    row = in_each_row(node, inner)
+    if row is not None and (kind is JoinKind.INNER or always_one_row(inner)):
+        return row
     pulled = _pulled(node, inner, context)
     if pulled is not None and pulled.defaults is None:
         condition = exp.and_(*pulled.conditions) if pulled.conditions else None
