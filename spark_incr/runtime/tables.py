@@ -21,7 +21,7 @@ from spark_incr.plan.types import (
     Schema,
     arrow_schema,
     is_collated,
-    is_comparable,
+    is_ordered,
     parts,
     type_text,
 )
@@ -93,7 +93,7 @@ Keys = Callable[[pa.Table], list[pa.Array]]
 def require_keys(columns: Iterable[Field]) -> None:
     """Refuse columns as a key whose values cannot be compared."""
     for field_ in columns:
-        if not is_comparable(field_.type):
+        if not is_ordered(field_.type):
             raise error("INCR_KEY_TYPE", name=field_.name, type=type_text(field_.type))
         if is_collated(field_.type) and not has_key(field_.type):
             detail = "It holds strings with a collation in a way that only Spark compares."

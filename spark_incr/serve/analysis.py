@@ -64,6 +64,7 @@ from spark_incr.serve.settings import (
 from spark_incr.serve.spark_names import keywords_as_names, name_places
 from spark_incr.serve.spark_plans import (
     expressions,
+    is_query,
     names_in,
     nodes,
     read_clock_in,
@@ -252,12 +253,23 @@ class SparkAnalysis:
 
         Spark's errors about it point to its place in a statement.
         """
-        frame = self._accepted("\n" * (place.line - 1) + " " * (place.column - 1) + text)
+        placed = "\n" * (place.line - 1) + " " * (place.column - 1) + text
+        self._check_query(placed)
+        frame = self._accepted(placed)
         self._at_hand = {text: frame}
         try:
             yield columns_of(frame)
         finally:
             self._at_hand = {}
+
+    def _check_query(self, text: str) -> None:
+        """Refuse what is no query: Spark carries out a command as soon as it is asked about it."""
+        try:
+            found = is_query(self.spark, text)
+        except Py4JJavaError as failure:
+            raise rejected(failure) from None
+        if not found:
+            raise error("INCR_SYNTAX", what="a view is made of one query", position=Position(1, 1))
 
     def _accepted(self, text: str) -> DataFrame:
         try:

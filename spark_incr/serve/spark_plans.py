@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pyspark.sql import SparkSession
+
 from spark_incr.plan.functions import UNSTABLE, means_a_day
 from spark_incr.serve.settings import having
 from spark_incr.sql.names import join_name
@@ -17,6 +19,11 @@ _TO_TIMESTAMP = re.compile(r" as \S*timestamp")
 _IN_FULL = dict.fromkeys(
     ("spark.sql.debug.maxToStringFields", "spark.sql.maxPlanStringLength"), str(2**31 - 16)
 )
+_COMMANDS = tuple(
+    f"org.apache.spark.sql.catalyst.plans.logical.{kind}" for kind in ("Command", "ParsedStatement")
+)
+# These are called otherwise, in some versions of Spark at least.
+_SCRIPTS = ("Call", "CompoundBody", "ExecuteImmediateQuery", "UnresolvedExecuteImmediate")
 _ANY_ROW = ("first", "first_value", "last", "last_value", "any_value")
 
 
@@ -30,6 +37,18 @@ def nodes(plan: Any) -> Iterator[Any]:
     yield plan
     for inner in (*items(plan.children()), *items(plan.subqueries())):
         yield from nodes(inner)
+
+
+def is_query(spark: SparkSession, text: str) -> bool:
+    """Whether a text, or else Spark's error about it, is a query and neither a command nor a script."""
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    plan = session.sessionState().sqlParser().parsePlan(text)
+    kinds = [jvm.java.lang.Class.forName(name) for name in _COMMANDS]
+    return not any(
+        node.nodeName() in _SCRIPTS or any(kind.isInstance(node) for kind in kinds)
+        for node in nodes(plan)
+    )
 
 
 def with_comparable_rows(plan: Any, jvm: Any) -> Any:

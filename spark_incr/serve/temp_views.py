@@ -6,11 +6,15 @@ application. Temporary views have no schema: *shop.orders* is read as `` `shop.o
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_incr.errors import IncrementalError, error
+from spark_incr.plan.scope import folded
+from spark_incr.sql.dialect import quoted
 from spark_incr.sql.names import name_parts
 
 
@@ -19,15 +23,21 @@ class TempViews:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._own: set[str] = set()
         self._unshown: dict[str, T.StructType] = {}
 
     def admit(self, name: str) -> str:
         """The name under which a relation that is to be created is kept."""
         if len(name_parts(name)) > 1:
             raise no_schema(name, "Use a plain name")
+        session: Any = self._spark._jsparkSession
+        if folded(name) not in self._own and session.catalog().tableExists(_quoted(name)):
+            hint = "It is a view or a table of Spark's: drop it, or choose another name."
+            raise error("INCR_RELATION_EXISTS", name=name, hint=hint)
         return name
 
     def announce(self, name: str, schema: T.StructType, comment: str, kind: str) -> None:
+        self._own.add(folded(name))
         self._unshown[name] = schema
 
     def list_all(self) -> None:
@@ -43,10 +53,10 @@ class TempViews:
     def show(self, name: str, frame: DataFrame) -> None:
         self._unshown.pop(name, None)
         # The JVM's own call: Python's is refused under the names of relations.
-        quoted = "`" + _identifier(name).replace("`", "``") + "`"
-        frame._jdf.createOrReplaceTempView(quoted)
+        frame._jdf.createOrReplaceTempView(_quoted(name))
 
     def remove(self, name: str) -> None:
+        self._own.discard(folded(name))
         self._unshown.pop(name, None)
         self._spark.catalog.dropTempView(_identifier(name))
 
@@ -63,3 +73,7 @@ def no_schema(name: str, instead: str) -> IncrementalError:
 
 def _identifier(name: str) -> str:
     return ".".join(name_parts(name))
+
+
+def _quoted(name: str) -> str:
+    return quoted(_identifier(name))

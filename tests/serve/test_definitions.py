@@ -274,3 +274,42 @@ def test_a_function_that_changes_is_noticed(session: SparkSession) -> None:
     session.sql("INSERT INTO t VALUES (4)")
     assert rows(session, "SELECT * FROM by_python") == [(0,), (1,), (2,), (3,)]
     assert rows(session, "SELECT * FROM by_sql") == [(3,), (6,), (9,), (12,)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "DELETE FROM t",
+        "WITH w AS (SELECT 5 AS k) INSERT INTO t SELECT * FROM w",
+        "DROP INCREMENTAL TABLE t",
+        "DROP VIEW mine",
+        "SET spark.sql.ansi.enabled=false",
+        "EXECUTE IMMEDIATE 'DROP VIEW mine'",
+        "SHOW TABLES",
+    ],
+)
+def test_a_command_is_no_query_and_is_not_carried_out(session: SparkSession, command: str) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.sql("INSERT INTO t VALUES (1)")
+    session.sql("CREATE TEMPORARY VIEW mine AS SELECT 1 AS a")
+    for head in ("CREATE", "EXPLAIN CREATE"):
+        for policy in ("", "REFRESH POLICY AUTO"):
+            with pytest.raises((IncrementalError, PySparkException)):
+                session.sql(f"{head} INCREMENTAL VIEW v {policy} AS {command}")
+    assert rows(session, "SELECT k, a FROM t, mine") == [(1, 1)]
+    assert session.conf.get("spark.sql.ansi.enabled") == "true"
+
+
+@pytest.mark.parametrize("made", ["TABLE mine (b INT)", "VIEW Mine AS SELECT 2 AS b"])
+def test_views_of_users_are_not_replaced(session: SparkSession, made: str) -> None:
+    session.sql("CREATE TEMPORARY VIEW mine AS SELECT 1 AS a")
+    assert refused(session, f"CREATE INCREMENTAL {made}").condition == "INCR_RELATION_EXISTS"
+    assert rows(session, "SELECT a FROM mine") == [(1,)]
+    session.sql("DROP VIEW mine")
+    session.sql(f"CREATE INCREMENTAL {made}")
+    session.sql(f"CREATE OR REPLACE INCREMENTAL {made}")
+
+
+def test_a_map_is_no_key(session: SparkSession) -> None:
+    statement = "CREATE INCREMENTAL TABLE t (m MAP<STRING, INT>, PRIMARY KEY (m))"
+    assert refused(session, statement).condition == "INCR_KEY_TYPE"
