@@ -183,8 +183,9 @@ class Table:
         return column if fit is None else fit(column)
 
     def _cast(self, column: pa.Array, field: pa.Field, what: str) -> pa.Array:
+        """A column in the type of a field, in which its values stay what they are."""
         try:
-            return column.cast(field.type)
+            return _converted(column, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as failure:
             raise error(
                 "INCR_SCHEMA_MISMATCH",
@@ -201,7 +202,7 @@ class Table:
             return self._fit(rows, "delete")
         fields = [self.schema.field(name) for name in key]
         keys = [
-            self._fitted(single(rows.column(f.name)).cast(f.type), f)
+            self._fitted(self._cast(single(rows.column(f.name)), f, "delete"), f)
             if rows.num_rows
             else pa.array([], f.type)
             for f in fields
@@ -268,6 +269,26 @@ class Table:
             shown = changes.select(list(key)).take(groups.first[twice[:_SHOWN]])
             more = f" and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
             raise error("INCR_DUPLICATE_KEY", table=self.definition.name, keys=_shown(shown) + more)
+
+
+def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Arrow's cast, without those that read texts or round decimals."""
+    source = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if _is_text(source) and not (_is_text(kind) or pa.types.is_binary(kind)):
+        raise pa.ArrowInvalid(f"Texts are not read as {kind}: cast them first")
+    result = column.cast(kind)
+    if pa.types.is_floating(source) and pa.types.is_decimal(kind):
+        rounded = pc.not_equal(result.cast(source), column)
+        if pc.any(rounded).as_py():
+            first = column.filter(rounded)[0]
+            raise pa.ArrowInvalid(f"{first} would be rounded: round it first")
+    return result
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
 
 def _fitting(spark_type: T.DataType) -> Callable[[pa.Array], pa.Array] | None:

@@ -313,3 +313,31 @@ def test_views_of_users_are_not_replaced(session: SparkSession, made: str) -> No
 def test_a_map_is_no_key(session: SparkSession) -> None:
     statement = "CREATE INCREMENTAL TABLE t (m MAP<STRING, INT>, PRIMARY KEY (m))"
     assert refused(session, statement).condition == "INCR_KEY_TYPE"
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "kept"),
+    [
+        ("DECIMAL(10,2)", pa.array([1.005]), None),
+        ("DECIMAL(10,2)", pa.array([0.25, 0.1]), [Decimal("0.25"), Decimal("0.10")]),
+        ("DECIMAL(10,2)", pa.array([Decimal("1.005")]), None),
+        ("BIGINT", pa.array(["7"]), None),
+        ("DATE", pa.array(["2024-01-01"]).dictionary_encode(), None),
+        ("STRING", pa.array(["a", "a"]).dictionary_encode(), ["a", "a"]),
+        ("INT", pa.array([7], pa.int64()), [7]),
+        ("INT", pa.array([2**40]), None),
+    ],
+)
+def test_values_of_commits_stay_what_they_are(
+    session: SparkSession, column: str, given: pa.Array, kept: list[Any] | None
+) -> None:
+    session.sql(f"CREATE INCREMENTAL TABLE t (x {column})")
+    engine = spark_incr.engine(session)
+    rows_ = pa.table({"x": given})
+    if kept is None:
+        with pytest.raises(IncrementalError) as refusal:
+            engine.commit({"t": {"insert": rows_}})
+        assert refusal.value.condition == "INCR_SCHEMA_MISMATCH"
+    else:
+        engine.commit({"t": {"insert": rows_}})
+    assert sorted(row[0] for row in session.sql("SELECT x FROM t").collect()) == sorted(kept or [])
