@@ -19,6 +19,7 @@ from spark_incr.plan.context import Analyzer, Context
 from spark_incr.plan.environment import Catalog
 from spark_incr.plan.full import BY_POLICY, full_plan
 from spark_incr.plan.functions import read_functions, refuse_bare_calls
+from spark_incr.plan.grouping_sets import havings_beside_windows
 from spark_incr.plan.nodes import Node, Scan, SortKey, walk
 from spark_incr.plan.output_order import output_order, unread_keys
 from spark_incr.plan.scope import Names, folded, names_compared, spelled
@@ -115,6 +116,7 @@ def _incremental(text: str, schema: Schema, catalog: Catalog, analysis: SparkAna
         analysis.learn_names(text)
         _check_reading(text, analysis)
     analysis.check_clock(text)
+    analysis.learn_havings(text, havings_beside_windows(_read(text, analysis)))
     plan = compile_plan(text, catalog, analysis)
     _check_plan(plan, schema)
     check_keys(walk(plan))

@@ -753,3 +753,18 @@ def test_views_hand_on_what_their_sessions_are(spark: SparkSession) -> None:
         },
         reopen=True,
     )
+
+
+def test_groups_show_their_own_zeros(spark: SparkSession) -> None:
+    queries = [
+        "SELECT k, CAST(max(x) AS STRING) AS m, CAST(min(x) AS STRING) AS n FROM t GROUP BY k",
+        "SELECT m, count(*) AS n FROM (SELECT CAST(max(struct(x)) AS STRING) AS m FROM t GROUP BY k) GROUP BY m",
+        "SELECT k, CAST(array_sort(collect_set(x)) AS STRING) AS s FROM t GROUP BY k",
+    ]
+    batches = [
+        insert("t", (1, -0.0), (2, 0.0)),
+        insert("t", (3, -0.0), (2, -1.0), (4, 0.0)),
+        delete("t", (2, -1.0), (3, -0.0)),
+        insert("t", (3, 0.0), (5, -0.0), (5, float("nan"))),
+    ]
+    check(spark, {"t": "k INT, x DOUBLE"}, queries, batches)

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_incr.errors import IncrementalError
 from tests.oracle import check, delete, insert, update
 
 TABLES = {"t": "id INT, k INT, x DOUBLE, xs ARRAY<INT>"}
@@ -130,3 +131,37 @@ def test_limit_over_many_copies(spark: SparkSession) -> None:
         "SELECT s FROM t ORDER BY s DESC LIMIT 10 OFFSET 2",
     ]
     check(spark, {"t": "s STRING"}, queries, batches)
+
+
+HAVINGS = [
+    "k IS NOT NULL", "k > 1", "k IN (1, 2)", "s > 6L", "s > 6", "sum(a) > 6", "k > 1 AND max(a) > 6", "k > 1L",
+    "grouping_id() = 0", "EXISTS (SELECT 1 FROM t)", "coalesce(k, 0) > 1",
+]  # fmt: skip
+
+
+def test_windows_beside_having_over_sets(spark: SparkSession) -> None:
+    """Where HAVING needs no aggregate and no cast, Spark's windows see the groups that it drops, too."""
+    head = "SELECT k, sum(a) AS s, count(*) OVER () AS n, lag(sum(a)) OVER (ORDER BY k, sum(a)) AS p FROM t GROUP BY"
+    queries = [
+        *(f"{head} ROLLUP (k) HAVING {condition}" for condition in HAVINGS),
+        f"{head} k HAVING k > 1",
+        "SELECT k, j, rank() OVER (ORDER BY sum(a) DESC, k, j) AS r FROM t GROUP BY CUBE (k, j) HAVING j > 1 QUALIFY r <= 2",
+        "SELECT k FROM t GROUP BY ROLLUP (k) HAVING k > 1 QUALIFY row_number() OVER (ORDER BY k) = 2",
+        "SELECT DISTINCT count(*) OVER () AS n FROM t GROUP BY GROUPING SETS ((k), (j)) HAVING j IS NOT NULL",
+        "WITH w AS (SELECT k, count(*) OVER () AS n FROM t GROUP BY ROLLUP (k) HAVING k > 1) SELECT k, w.n, v.n AS m FROM w JOIN w AS v USING (k)",
+        "SELECT max(a) AS m, count(*) AS n, grouping_id() AS g FROM t GROUP BY GROUPING SETS (())",
+        "SELECT max(a) AS m, count(*) AS n FROM t GROUP BY GROUPING SETS ((), ()) HAVING count(*) > 1",
+    ]
+    batches = [
+        insert("t", (1, 1, 10), (1, 2, 5), (2, 1, 7), (3, 1, 1), (3, 2, 4)),
+        update("t", ((2, 1, 7), (2, 2, 9)), ((1, 2, 5), (None, 2, 5))),
+        delete("t", (1, 1, 10), (2, 2, 9), (3, 1, 1), (3, 2, 4), (None, 2, 5)),
+        insert("t", (4, 4, 4)),
+    ]
+    check(spark, {"t": "k INT, j INT, a INT"}, queries, batches)
+
+
+def test_windows_beside_havings_of_both_kinds_are_refused(spark: SparkSession) -> None:
+    part = "SELECT k, count(*) OVER () AS n FROM t GROUP BY ROLLUP (k) HAVING"
+    with pytest.raises(IncrementalError, match="HAVING beside windows"):
+        check(spark, TABLES, f"{part} k > 1 UNION ALL {part} k > 1L", [])

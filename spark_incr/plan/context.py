@@ -54,12 +54,19 @@ class Read:
     hidden: bool
 
 
+LEFT_GROUPS, ALL_GROUPS = "left", "all"
+
+
 class Analyzer(Protocol):
     """What only Spark knows, and what the relations hold."""
 
     @property
     def recomputed(self) -> str:
         """Why the query of the view is computed anew with each batch; empty if it is not."""
+
+    def windows_see(self) -> str:
+        """The groups of GROUPING SETS that windows see beside HAVING: those that it leaves, or all, as
+        Spark resolves the one or the other first; empty if it does both in one query."""
 
     @property
     def case_sensitive(self) -> bool:

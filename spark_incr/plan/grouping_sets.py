@@ -16,7 +16,7 @@ from spark_incr.plan.context import Context
 from spark_incr.plan.joins import cast_to
 from spark_incr.plan.nodes import Node, Project, UnionAll, column
 from spark_incr.plan.scope import spelled
-from spark_incr.plan.syntax import is_subquery, transformed
+from spark_incr.plan.syntax import is_subquery, outermost_windows, transformed
 from spark_incr.plan.types import Field
 
 Set = tuple[exp.Expr, ...]
@@ -40,6 +40,26 @@ def sets_of(group: exp.Group) -> tuple[list[exp.Expr], list[Set]] | None:
     sets = [tuple(dict.fromkeys(chain(*choice))) for choice in product(*choices)]
     keys = list(dict.fromkeys(chain(*(chain(*c) for c in choices))))
     return keys, sets
+
+
+def is_total(sets: tuple[list[exp.Expr], list[Set]] | None) -> bool:
+    """Whether sets are one without a key: a row of all rows, also where there are none."""
+    return sets == ([], [()])
+
+
+def havings_beside_windows(tree: exp.Expr) -> int:
+    """How many SELECTs of a query have HAVING and windows over GROUPING SETS."""
+    return sum(map(_has_both, tree.find_all(exp.Select)))
+
+
+def _has_both(select: exp.Select) -> bool:
+    group = select.args.get("group")
+    if group is None or select.args.get("having") is None:
+        return False
+    sets = sets_of(group)
+    clauses = [*select.expressions, select.args.get("qualify"), select.args.get("order")]
+    windows = any(outermost_windows(clause) for clause in clauses if clause is not None)
+    return sets is not None and not is_total(sets) and windows
 
 
 def _is_sets(node: exp.Expr) -> bool:

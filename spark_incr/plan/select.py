@@ -9,6 +9,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from spark_incr.errors import error
+from spark_incr.plan.context import ALL_GROUPS
 from spark_incr.plan.environment import Built, Environment
 from spark_incr.plan.expressions import (
     bound,
@@ -18,7 +19,7 @@ from spark_incr.plan.expressions import (
 )
 from spark_incr.plan.generators import is_generator, operands
 from spark_incr.plan.grouping import AggregateReader, Pending
-from spark_incr.plan.grouping_sets import GROUPING_ID, sets_of, with_grouping_id
+from spark_incr.plan.grouping_sets import GROUPING_ID, is_total, sets_of, with_grouping_id
 from spark_incr.plan.item_names import is_relation, with_derived_names
 from spark_incr.plan.joins import only
 from spark_incr.plan.nodes import Aggregate, Filter, Node, column
@@ -35,6 +36,7 @@ from spark_incr.plan.sessions import in_sessions, refuse_left_out
 from spark_incr.plan.stars import Items, expand_stars, with_arguments
 from spark_incr.plan.syntax import (
     canonical,
+    expression_of,
     has_aggregate,
     outermost_subqueries,
     outermost_windows,
@@ -269,6 +271,10 @@ def _grouped(
     env: Environment,
 ) -> Built:
     written_sets = None if group is None else sets_of(group)
+    if is_total(written_sets):
+        group, written_sets = None, None
+        items, hidden = ([(n, _without_sets(e)) for n, e in part] for part in (items, hidden))
+        having = having and exp.Having(this=_without_sets(having.this))
     if written_sets is not None and not scope.find((), GROUPING_ID):
         items, hidden = ([(n, with_grouping_id(e)) for n, e in part] for part in (items, hidden))
         having = having and exp.Having(this=with_grouping_id(having.this))
@@ -287,7 +293,8 @@ def _grouped(
     if written_sets is not None:
         chosen = [{canonical(resolved[id(e)]) for e in inside} for inside in written_sets[1]]
         sets = [[canonical(key) in inside for key in keys] for inside in chosen]
-        refuse_left_out(node, keys, sets, written_sets[0][0])
+        assert group is not None
+        refuse_left_out(node, keys, sets, group)
     numbers = {canonical(key): i for i, key in enumerate(keys)}
     written = {
         selected_by(e): numbers[canonical(resolved[id(e)])]
@@ -306,15 +313,51 @@ def _grouped(
     if having:
         condition = reader.read(having.this, {spelled(n): e for n, e in reversed(items)}, True)
     result = reader.aggregate(scalar=group is None)
-    if condition is not None:
-        result, names = _naming_items(result, condition, selected[: len(items)], scope, env)
-        result, condition = _fulfilled(result, condition, names, env)
-        result = Filter(result.schema, result, condition)
+    windows_first = False
+    if having and sets is not None and any(_awaits_window(e) for _, e in selected):
+        windows_first = _windows_see_all(having, env)
+    if condition is not None and not windows_first:
+        result = _having(result, condition, selected[: len(items)], scope, env)
     for i, (name, expression) in enumerate(selected):
         result, fulfilled = _fulfilled(result, expression, scope, env)
         selected[i] = (name, fulfilled)
+    if condition is not None and windows_first:
+        result = _having(result, condition, selected[: len(items)], scope, env)
     projected = env.project(result, env.named(result, selected))
     return Built(projected, tuple(name for name, _ in selected))
+
+
+def _having(
+    groups: Node, condition: exp.Expr, items: Items, scope: Scope, env: Environment
+) -> Node:
+    """The groups that HAVING leaves."""
+    groups, names = _naming_items(groups, condition, items, scope, env)
+    groups, condition = _fulfilled(groups, condition, names, env)
+    return Filter(groups.schema, groups, condition)
+
+
+def _awaits_window(expression: exp.Expr) -> bool:
+    return any(isinstance(p.this, exp.Window) for p in expression.find_all(Pending))
+
+
+def _windows_see_all(having: exp.Having, env: Environment) -> bool:
+    """Whether windows over GROUPING SETS see the groups that HAVING does not leave, too."""
+    seen = env.analyzer.windows_see()
+    if not seen:
+        hint = "Write GROUP BY with HAVING, or with the windows, as a subquery of FROM."
+        raise unsupported(
+            having, "HAVING beside windows over GROUPING SETS in several places", hint
+        )
+    return seen == ALL_GROUPS
+
+
+def _without_sets(expression: exp.Expr) -> exp.Expr:
+    """An expression over all rows as one group, in which grouping_id() is 0."""
+
+    def change(node: exp.Expr) -> exp.Expr:
+        return expression_of("CAST(0 AS BIGINT)") if isinstance(node, exp.GroupingId) else node
+
+    return transformed(expression, change)
 
 
 def _naming_items(

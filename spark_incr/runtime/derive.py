@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_incr.runtime.arrangement import scatter
 from spark_incr.runtime.columns import Ints, from_values, validity, values
@@ -96,7 +97,12 @@ def _collect_set(data: Values, type_: pa.DataType, parameters: tuple[Any, ...]) 
     if len(order):
         distinct = np.append(True, (np.diff(ranks[order]) != 0) | (np.diff(data.group[order]) != 0))
         order = order[distinct]
-    return _list(data, type_, order)
+    result = _list(data, type_, order)
+    if not pa.types.is_floating(type_.value_type):
+        return result
+    # In a set -0.0 is 0.0, as among the keys of groups.
+    items = pc.add(result.values, pa.scalar(0, type_.value_type))
+    return pa.ListArray.from_arrays(result.offsets, items, type=type_)
 
 
 def _percentile(data: Values, type_: pa.DataType, parameters: tuple[Any, ...]) -> pa.Array:

@@ -34,7 +34,7 @@ from spark_incr.frames import (
     without_rows,
 )
 from spark_incr.plan.collations import COLLATION_KEY
-from spark_incr.plan.context import Read, SessionFunction
+from spark_incr.plan.context import ALL_GROUPS, LEFT_GROUPS, Read, SessionFunction
 from spark_incr.plan.functions import CLOCK
 from spark_incr.plan.generators import generated_columns
 from spark_incr.plan.nodes import RELATION
@@ -64,6 +64,7 @@ from spark_incr.serve.settings import (
 from spark_incr.serve.spark_names import keywords_as_names, name_places
 from spark_incr.serve.spark_plans import (
     expressions,
+    havings_below_windows,
     is_query,
     names_in,
     nodes,
@@ -78,6 +79,7 @@ from spark_incr.sql.written_names import NAMES, Name, known_names
 
 _ONE_PARTITION = 100_000
 _RECOMPUTED = "RECOMPUTED BECAUSE"
+_HAVING = "HAVING OVER WINDOWS OF SETS"
 _PROGRAM = re.compile(r"\bUSING\s*['\"]", re.IGNORECASE)
 
 
@@ -361,6 +363,16 @@ class SparkAnalysis:
         """Let Spark say where a query writes names: it has more of them than sqlglot finds."""
         said = [name for name in self.names(text) if name[2]]
         self.memory[NAMES + text] = json.dumps([*name_places(self.spark, text), *said])
+
+    def learn_havings(self, text: str, number: int) -> None:
+        """Let Spark say whether the windows of a query's SELECTs with GROUPING SETS see the groups that
+        HAVING leaves, or all."""
+        if number:
+            below = havings_below_windows(self._plan(text))
+            self.memory[_HAVING] = {0: ALL_GROUPS, number: LEFT_GROUPS}.get(below, "")
+
+    def windows_see(self) -> str:
+        return self.memory.get(_HAVING, LEFT_GROUPS)
 
     # Queries that are computed anew
 

@@ -32,11 +32,13 @@ def items(sequence: Any) -> list[Any]:
     return [sequence.apply(i) for i in range(sequence.size())]
 
 
-def nodes(plan: Any) -> Iterator[Any]:
+def nodes(plan: Any, within_views: bool = True) -> Iterator[Any]:
     """A plan and all plans below it, those of subqueries too."""
     yield plan
+    if plan.nodeName() == "View" and not within_views:
+        return
     for inner in (*items(plan.children()), *items(plan.subqueries())):
-        yield from nodes(inner)
+        yield from nodes(inner, within_views)
 
 
 def is_query(spark: SparkSession, text: str) -> bool:
@@ -49,6 +51,26 @@ def is_query(spark: SparkSession, text: str) -> bool:
         node.nodeName() in _SCRIPTS or any(kind.isInstance(node) for kind in kinds)
         for node in nodes(plan)
     )
+
+
+def havings_below_windows(plan: Any) -> int:
+    """How many SELECTs with GROUPING SETS have their windows over the groups that HAVING leaves."""
+    return sum(
+        _is_over_sets(_below_projects(filtered.child()))
+        for node in nodes(plan, within_views=False)
+        if node.nodeName() == "Window"
+        and (filtered := _below_projects(node.child())).nodeName() == "Filter"
+    )
+
+
+def _below_projects(plan: Any) -> Any:
+    while plan.nodeName() == "Project":
+        plan = plan.child()
+    return plan
+
+
+def _is_over_sets(plan: Any) -> bool:
+    return bool(plan.nodeName() == "Aggregate" and plan.child().nodeName() == "Expand")
 
 
 def with_comparable_rows(plan: Any, jvm: Any) -> Any:

@@ -36,7 +36,9 @@ def follow_extreme(
     died = np.zeros(len(old), dtype=np.bool_)
     died[group[left & (rank != _NOTHING)]] = True
 
-    by_rank = np.argsort(ranks, kind="stable")
-    best = np.maximum(old_rank, reached)
-    source = by_rank[np.searchsorted(ranks[by_rank], best)]
+    # A group has the old value or one that arrived in it: those of other groups may be equal and differ.
+    source = np.arange(len(old))
+    new = arrived[rank[arrived] == reached[group[arrived]]][::-1]
+    new = new[(rank[new] > old_rank[group[new]]) | died[group[new]]]
+    source[group[new]] = len(old) + new
     return both.take(source), np.flatnonzero(died & (reached < old_rank))
