@@ -248,7 +248,7 @@ GROUPS: dict[str, str] = {
         cast(g1 AS INT) | cast(g1 AS BIGINT) | cast(g1 AS TINYINT) | cast(g1 AS SMALLINT) | cast(e1 AS DATE) | date(e1)
         cast(t1 AS INT) | cast(t1 AS DATE) | to_date(e1) | to_date(t1) | cast('12' AS INT) + i1""",
     "mathematics": """
-        sqrt(d1) | sqrt(i1) | sqrt(n1) | exp(d1) | exp(d1 % 10) | ln(d1) | ln(i1) | power(d1, d2) | power(d1, 2) | power(i1, 0.5) | power(b1, b2)
+        sqrt(d1) | sqrt(i1) | sqrt(n1) | power(d1, 2) | power(i1, 0.5) | power(d1, 0.5D) | pow(d1, -1) | power(n1, 1) | power(d1, 0) | power(l1, 2.0)
         sign(d1) | sign(i1) | sign(n1) | signum(f1) | greatest(d1, d2) | least(d1, d2) | greatest(i1, i2, 0) | least(i1, l1) | greatest(t1, t2)
         least(a1, a2) | greatest(n1, m1) | greatest(n1, i1) | least(d1, i1, n1) | greatest(f1, d1) | greatest(i1, NULL, i2) | greatest(p1, p2)""",
     "rounding": """
@@ -289,21 +289,8 @@ GROUPS: dict[str, str] = {
         cast(n1 AS DECIMAL(10, 1)) | cast(n1 AS DECIMAL(4, 3)) | cast(w1 AS DECIMAL(10, 0)) | cast(n1 AS DECIMAL(38, 20))
         cast(n1 AS DOUBLE) | cast(w1 AS DOUBLE) | cast(v1 AS DOUBLE) | cast(f1 AS DOUBLE) | cast(c1 AS DECIMAL(1, 0))""",
 }
-ROUNDED = frozenset(
-    (
-        "exp(d1)",
-        "exp(d1 % 10)",
-        "ln(d1)",
-        "ln(i1)",
-        "power(d1, d2)",
-        "power(d1, 2)",
-        "power(i1, 0.5)",
-        "power(b1, b2)",
-    )
-)
-
 OUTSIDE = """
-    initcap(t1) | log10(d1) | log(10, d1) | cast(d1 AS STRING) | cast(d1 AS DECIMAL(10, 2)) | try_cast(t1 AS INT) | rand() | i1 + rand()
+    initcap(t1) | exp(d1) | ln(d1) | power(d1, d2) | power(d1, 3) | log10(d1) | log(10, d1) | cast(d1 AS STRING) | cast(d1 AS DECIMAL(10, 2)) | try_cast(t1 AS INT) | rand() | i1 + rand()
     -w1 | w1 % w2 | t1 = i1 | cast(t1 AS DOUBLE) | round(f1, 1) | round(d1, -1) | transform(r1, x -> x + 1) | t1 LIKE t2
     substring(t1, i1, 2) | (SELECT 1) | i1 IN (SELECT 1) | row_number() OVER (ORDER BY i1) | sum(i1) | coalesce(w1, v1) | w1 IN (v1, 0) | r1 = r2
     t1 LIKE 'a\\\\c' | a1 + INTERVAL 1 MONTH | date_trunc('decade', z1) | current_date() | i1 = '1'"""
