@@ -32,7 +32,8 @@ def _integers(spark_type: T.DataType, bits: int) -> Domain:
 
 def _decimals(precision: int, scale: int) -> Domain:
     top = 10**precision - 1
-    unscaled = (0, 1, -1, 5, -5, 15, 25, 49, 50, -50, 10**scale, -(10**scale), top, -top, top // 3)
+    unit = 10**scale
+    unscaled = (0, 1, -1, 5, -5, 15, 25, 49, 50, -50, unit, unit + 1, -unit, top, -top, top // 3)
     return Domain(
         T.DecimalType(precision, scale),
         tuple(_decimal(u, scale) for u in unscaled if abs(u) <= top),
@@ -96,6 +97,7 @@ DOMAINS: dict[str, Domain] = {
     "w": _decimals(38, 18),
     "v": _decimals(38, 4),
     "c": _decimals(3, 3),
+    "o": _decimals(38, 30),
     "t": Domain(T.StringType(), _TEXTS, _text),
     "q": Domain(
         T.StringType(),
@@ -199,7 +201,7 @@ GROUPS: dict[str, str] = {
         w1 + w2 | w1 - w2 | w1 * w2 | w1 / w2 | w1 + v1 | v1 - w1 | v1 * w1 | v1 / w1
         v1 + v2 | v1 * v2 | c1 * w1 | c1 / n1 | n1 / c1 | c1 + v1 | n1 + 1 | n1 * i1 | l1 + n1 | l1 * w1
         n1 / 3 | n1 % 7 | i1 / n1 | -n1 | -m1 | abs(n1) | abs(m1) | n1 * 1.5 | (n1 + n2) / 2 | n1 - 0.005
-        n1 + NULL | m1 / m2""",
+        n1 + NULL | m1 / m2 | o1 + 1 | 1 - o1 | o1 * 2 | o1 / 3 | 3 / o1 | o1 % 3 | w1 + 1 | w1 * 3000000000 | o1 + i1 | o1 * n1""",
     "comparison": """
         b1 = b2 | s1 < s2 | i1 = i2 | i1 <> i2 | i1 < i2 | i1 <= i2 | i1 > i2 | i1 >= i2 | l1 = l2 | l1 < i1
         b1 >= l1 | p1 = p2 | p1 < p2 | i1 <=> i2 | l1 <=> i1 | i1 IS DISTINCT FROM i2 | a1 = a2 | a1 < a2
@@ -215,6 +217,8 @@ GROUPS: dict[str, str] = {
         n1 = m1 | m1 >= n1 | n1 = i1 | n1 > 1 | n1 = 0.5 | i1 < n1 | l1 <= n1 | c1 < n1 | w1 = w2 | v1 > v2
         w1 = v1 | v1 >= w1 | w1 < v1 | w1 <=> v1 | l1 > w1 | w1 BETWEEN v1 AND v2 | n1 BETWEEN n2 / n1 AND m1 | i1 / i2 BETWEEN 0 AND 1 / i1
         isnan(d1) | isnan(f1) | d1 IN (0, 1.5, 2) | d1 IN (0.0D, d2, 1) | n1 IN (0, 0.5, 1)
+        o1 > 0 | o1 = 1 | 0 < o1 | -1 < o1 | o1 <=> (1) | o1 = 2147483648 | o1 < 99999999 | o1 <> 100000000 | o1 BETWEEN -1 AND 1 | o1 = i1 | w1 < 9223372036854775807
+        CASE o1 WHEN 0 THEN 'none' WHEN 1 THEN 'one' END | nullif(o1, 1) | o1 > 0.0 | o1 = o2 | o1 < c1
         d1 BETWEEN 0 AND d2 | n1 BETWEEN 0 AND m1 | d1 BETWEEN f1 AND n1 | n1 IN (1, NULL)""",
     "logic": """
         p1 AND p2 | p1 OR p2 | NOT p1 | !p1 | NOT (p1 AND p2) | p1 AND NULL | p1 OR NULL | NULL AND p1
@@ -292,5 +296,5 @@ GROUPS: dict[str, str] = {
 OUTSIDE = """
     initcap(t1) | exp(d1) | ln(d1) | power(d1, d2) | power(d1, 3) | log10(d1) | log(10, d1) | cast(d1 AS STRING) | cast(d1 AS DECIMAL(10, 2)) | try_cast(t1 AS INT) | rand() | i1 + rand()
     -w1 | w1 % w2 | t1 = i1 | cast(t1 AS DOUBLE) | round(f1, 1) | round(d1, -1) | transform(r1, x -> x + 1) | t1 LIKE t2
-    substring(t1, i1, 2) | (SELECT 1) | i1 IN (SELECT 1) | row_number() OVER (ORDER BY i1) | sum(i1) | coalesce(w1, v1) | w1 IN (v1, 0) | r1 = r2
+    substring(t1, i1, 2) | (SELECT 1) | i1 IN (SELECT 1) | row_number() OVER (ORDER BY i1) | sum(i1) | coalesce(w1, v1) | w1 IN (v1, 0) | o1 IN (0, 1) | o1 > 0L | o1 > cast(0 AS INT) | o1 = round(1) | coalesce(o1, 0) | greatest(o1, 0) | if(p1, o1, 0) | r1 = r2
     t1 LIKE 'a\\\\c' | a1 + INTERVAL 1 MONTH | date_trunc('decade', z1) | current_date() | i1 = '1'"""

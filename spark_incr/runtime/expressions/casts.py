@@ -286,6 +286,16 @@ def read_beside(operand: Compiled, other: Compiled, settings: Settings) -> Compi
     return operand
 
 
+def counted_beside(operand: Compiled, other: Compiled) -> Compiled:
+    """A whole number that is written beside a decimal, as a decimal of just its digits."""
+    if not operand.is_written or not isinstance(other.type, T.DecimalType):
+        return operand
+    if not isinstance(operand.type, INTEGERS):
+        return operand
+    counted = T.DecimalType(len(str(abs(operand.value))), 0)
+    return converted(operand, counted, _conversion(operand.type, counted), raises=False)
+
+
 def _spelled(operand: Compiled, target: T.DataType, settings: Settings) -> Compiled | None:
     """A string literal, as the parser writes `1.5BD` or DATE '...', if it is in the plain form."""
     text = operand.value if isinstance(operand.type, T.StringType) else None
