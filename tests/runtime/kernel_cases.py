@@ -48,6 +48,7 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
 
 
 _FLOAT_CORNERS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 1.5, math.nan, math.inf, -math.inf, 1e-5)
+_DOUBLE_CORNERS = (*_FLOAT_CORNERS, 1e14, 123456789012345.6, 4000000000000000.5)
 _TEXTS = ("", " ", "a", "ab", "aab", "%", "_", "a%b", "\\", "a\\b", "é", "e\u0301", "😀x", "日本語", "A b ", " x\t", "\n", "a\nb", ".*", "ß", "İ", "1", "-12", " 7 ", "x" * 40, "aaaa")  # fmt: skip
 _DATES = tuple(
     dt.date(*ymd)
@@ -89,8 +90,8 @@ DOMAINS: dict[str, Domain] = {
     "f": Domain(T.FloatType(), (*_FLOAT_CORNERS, 3.4e38, 2.0**-149), st.floats(width=32)),
     "d": Domain(
         T.DoubleType(),
-        (*_FLOAT_CORNERS, 1.7e308, 5e-324, 2.0**31, 2.0**63, -(2.0**63), 0.1, 123456.789),
-        st.floats() | st.floats(-1e4, 1e4),
+        (*_DOUBLE_CORNERS, 1.7e308, 5e-324, 2.0**31, 2.0**63, -(2.0**63), 0.1, 123456.789),
+        st.floats() | st.floats(-1e4, 1e4) | st.floats(-1e16, 1e16),
     ),
     "n": _decimals(10, 2),
     "m": _decimals(18, 6),
@@ -257,7 +258,7 @@ GROUPS: dict[str, str] = {
         least(a1, a2) | greatest(n1, m1) | greatest(n1, i1) | least(d1, i1, n1) | greatest(f1, d1) | greatest(i1, NULL, i2) | greatest(p1, p2)""",
     "rounding": """
         round(d1) | round(d1, 2) | round(d1, 0) | round(d1, 5) | bround(d1) | bround(d1, 2) | round(n1) | round(n1, 1) | round(n1, 5)
-        round(w1, 3) | round(m1, 2) | bround(n1) | bround(n1, 1) | bround(w1, 2) | round(i1) | round(l1, 2) | floor(d1) | ceil(d1)
+        round(w1, 3) | round(m1, 2) | bround(n1) | bround(n1, 1) | bround(w1, 2) | round(i1) | round(l1, 2) | round(d1, 13) | bround(d1, 14) | round(d1, 15) | floor(d1) | ceil(d1)
         ceiling(d1) | floor(n1) | ceil(n1) | floor(w1) | ceil(w1) | floor(i1) | ceil(l1) | floor(c1) | ceil(c1) | round(c1, 2) | round(v1, 2)""",
     "dates": """
         year(a1) | month(a1) | day(a1) | dayofmonth(a1) | quarter(a1) | dayofweek(a1) | weekday(a1) | dayofyear(a1) | year(z1) | month(z1)
