@@ -65,6 +65,7 @@ _DATES = tuple(
         (2023, 7, 30),
     )
 )
+_FAR_DAYS = (-719529, -719528, -1084037, -1084038, -4371953, 2932896, 2932897, 99999999, -99999999)
 _TIMES = tuple(
     dt.datetime(*parts)
     for parts in (
@@ -105,7 +106,7 @@ DOMAINS: dict[str, Domain] = {
         ("", "a", "ab", "AB", "aBc", "bab", "Z[`{@", "\x00", "\t x", "~"),
         st.text(st.characters(max_codepoint=127), max_size=5),
     ),
-    "a": Domain(T.DateType(), _DATES, st.dates()),
+    "a": Domain(T.DateType(), (*_DATES, *_FAR_DAYS), st.dates() | st.integers(-(10**7), 10**7)),
     "z": Domain(
         T.TimestampType(),
         tuple(value.replace(tzinfo=dt.timezone.utc) for value in _TIMES),
@@ -128,11 +129,16 @@ DOMAINS: dict[str, Domain] = {
             "",
             "12-01-01",
             "99999-1-1",
+            "5881580-07-11",
+            "5881580-07-12",
+            "-5877641-06-23",
+            "-5877641-06-22",
+            "9999999-01-01",
             "2023--1",
             "0000-01-01",
         ),
         st.dates().map(str)
-        | st.from_regex(r"[+-]?[0-9]{3,5}(-[0-9]{1,2}){0,2}[ T]?", fullmatch=True),
+        | st.from_regex(r"[+-]?[0-9]{3,7}(-[0-9]{1,2}){0,2}[ T]?", fullmatch=True),
     ),
     "g": Domain(
         T.StringType(),
