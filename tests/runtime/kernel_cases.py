@@ -292,7 +292,7 @@ GROUPS: dict[str, str] = {
         t1 LIKE '%日%' | t1 LIKE '_x' | t1 LIKE '%%' | t1 LIKE 'a%b' | t1 LIKE '%\n%' | t1 LIKE 'a_b' | t1 LIKE '%a%a%' | t1 LIKE '^a$' | NOT (t1 LIKE 'a%')""",
     "nested": """
         r1[0] | r1[2] | size(r1) | cardinality(r1) | array_size(r1) | r1 | k1 | if(p1, r1, r2) | coalesce(r1, r2) | if(p1, k1, NULL) | size(r1) > 1 AND r1[1] = 5
-        if(size(r1) > 0, r1[0], -1)""",
+        if(size(r1) > 0, r1[0], -1) | (k1).u | (k1).v""",
     "integer casts": """
         cast(b1 AS INT) | cast(i1 AS BIGINT) | cast(l1 AS INT) | cast(i1 AS SMALLINT) | cast(i1 AS TINYINT) | cast(l1 AS TINYINT)
         int(l1) | l1::smallint | cast(i1 AS INT) | cast(NULL AS INT) | cast(i1 AS DOUBLE) | cast(l1 AS DOUBLE) | cast(l1 AS FLOAT)

@@ -38,6 +38,7 @@ from spark_incr.runtime.expressions import (
     subexpressions,
 )
 from spark_incr.runtime.expressions.quotients import quotient_array
+from tests.grammar import hidden
 from tests.runtime.kernel_cases import DOMAINS, GROUPS, OUTSIDE, domain_of
 
 EXCLUDED_RULES = "spark.sql.optimizer.excludedRules"
@@ -121,15 +122,8 @@ def corner_table(names: Sequence[str]) -> pa.Table:
         shuffle.shuffle(values)
         full = pa.array(values, arrow_type(domain_of(name).type))
         present = pa.array([shuffle.random() > 0.15 for _ in values])
-        columns[name] = with_nulls(full, present).slice(3)
+        columns[name] = hidden(full, present).slice(3)
     return pa.table(columns)
-
-
-def with_nulls(full: pa.Array, present: pa.Array) -> pa.Array:
-    if pa.types.is_nested(full.type):
-        return full.take(pa.array([k if b else None for k, b in enumerate(present.to_pylist())]))
-    buffers = [present.buffers()[1], *full.buffers()[1:]]
-    return pa.Array.from_buffers(full.type, len(full), buffers)
 
 
 def random_tables(names: Sequence[str]) -> st.SearchStrategy[pa.Table]:
