@@ -291,7 +291,9 @@ def test_percentiles(spark: SparkSession) -> None:
         {"t": "k STRING, v INT"},
         """SELECT k, percentile(v, 0.5) AS p, median(v) AS m, percentile(v, array(0, 0.1, 1.0)) AS ps,
              percentile(v, 0.3) FILTER (WHERE v > 2) AS few, percentile(CAST(v AS DECIMAL(10,2)), 0.25) AS d,
-             percentile(IF(v = 1, CAST('-Infinity' AS DOUBLE), v), 0.2) AS below
+             percentile(IF(v = 1, CAST('-Infinity' AS DOUBLE), v), 0.2) AS below,
+             percentile(IF(v % 2 = 0, 1.7e308, -1.7e308), array(0.3, 0.5)) AS wide,
+             CAST(percentile(v * 5915017324.394797BD, array(0, 0.1, 0.5, 1)) AS STRING) AS written
            FROM t GROUP BY k""",
         rows,
         texts=True,

@@ -9,7 +9,6 @@ r1 := Aggregate[r0]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from sqlglot import exp
 
@@ -87,25 +86,6 @@ def explain_plan(plan: Node, size: Size | None = None, by_spark: BySpark | None 
         if state:
             lines.append(f"    {'state':<{_WIDTH}}{state}")
     return "\n".join(lines)
-
-
-def plan_as_json(plan: Node) -> list[dict[str, Any]]:
-    """The plan as data: one object per relation."""
-    numbers: dict[Node, str] = {}
-    result: list[dict[str, Any]] = []
-    for number, node in enumerate(_visited(plan)):
-        numbers[node] = f"r{number}"
-        result.append(
-            {
-                "name": f"r{number}",
-                "operator": _title(node),
-                "inputs": [numbers[child] for child in node.inputs],
-                "tier": tier_of(node),
-                "columns": {f.name: type_text(f.type) for f in node.schema},
-                **{label: text for label, text in _details(node) if label != "tier"},
-            }
-        )
-    return result
 
 
 def _visited(plan: Node) -> list[Node]:

@@ -9,7 +9,7 @@ and aggregates are always columns of the input; what has to be computed is compu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -348,8 +348,3 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
     if isinstance(condition, exp.And):
         return conjuncts(condition.left) + conjuncts(condition.right)
     return [condition]
-
-
-def field_names(node: Node) -> list[str]:
-    """The names of a node's own attributes, for printing."""
-    return [f.name for f in fields(node)]

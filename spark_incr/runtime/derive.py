@@ -2,8 +2,9 @@
 
 The input is a multiset per group: group numbers in ascending order, value columns, and positive
 weights. Each function gives one value per group; a group without rows gets NULL (or an empty
-list). Where Spark's own choice depends on the order of rows, the choice here is the least value,
-so it depends on nothing but the rows.
+list). Where Spark's own choice depends on the order of rows, the choice here depends on nothing but
+the rows: any_value is the least value, and of the rows that tie, max_by and min_by take the one of
+the greatest value.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from spark_incr.runtime.arrangement import scatter
 from spark_incr.runtime.columns import Ints, from_values, validity, values
+from spark_incr.runtime.expressions.casts import decimal_to_double
 from spark_incr.runtime.order import dense_ranks
 
 
@@ -140,7 +142,7 @@ def _percentile(data: Values, type_: pa.DataType, parameters: tuple[Any, ...]) -
 
 def _as_double(array: pa.Array) -> Any:
     if pa.types.is_decimal(array.type):
-        return values(array.cast(pa.float64()))
+        return values(decimal_to_double(array, array.type.scale))
     return values(array).astype(np.float64)
 
 

@@ -210,11 +210,9 @@ def _sorted_map(array: pa.MapArray) -> pa.Array:
     row = np.repeat(np.arange(len(array)), lengths)
     order = np.lexsort((dense_ranks(keys.take(at)), row))
     places = pa.array(offsets - offsets[0], pa.int32())
-    if array.null_count:
-        valid = from_values(~values(pc.is_null(array)), None, pa.bool_())
-        places = pc.if_else(pa.concat_arrays([valid, pa.array([True])]), places, None)
     chosen = at[order]
-    return pa.MapArray.from_arrays(places, keys.take(chosen), items.take(chosen), type=array.type)
+    parts = keys.take(chosen), items.take(chosen)
+    return pa.MapArray.from_arrays(places, *parts, type=array.type, mask=pc.is_null(array))
 
 
 def sorted_order(hashes: Hashes, alike: bool = False) -> Ints:

@@ -23,6 +23,7 @@ RAW_LITERALS = "spark.sql.parser.escapedStringLiterals"
 # The kernels and the reader of queries know these only as they are by default.
 FIXED = {
     "spark.sql.legacy.statisticalAggregate": "false",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
     "spark.sql.groupByOrdinal": "true",
     "spark.sql.orderByOrdinal": "true",
     "spark.sql.readSideCharPadding": "true",

@@ -5,15 +5,17 @@ several times. What Spark itself leaves open, as which of the rows that tie come
 """
 
 from tests.grammar.histories import Batch, Example, examples, history
-from tests.grammar.values import ATOMIC, NESTED, columns_of, rows_of, schemas, table_of
+from tests.grammar.values import ATOMIC, MAP, NESTED, columns_of, hidden, rows_of, schemas, table_of
 
 __all__ = [
     "ATOMIC",
+    "MAP",
     "NESTED",
     "Batch",
     "Example",
     "columns_of",
     "examples",
+    "hidden",
     "history",
     "rows_of",
     "schemas",

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark.sql.types as T
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -121,6 +122,13 @@ def columns_of(
     return st.lists(values_of(type_, extreme), min_size=least, max_size=most).map(
         lambda v: pa.array(v, arrow_type(type_))
     )
+
+
+def hidden(column: pa.Array, present: pa.Array) -> pa.Array:
+    """The column, NULL where it is not present, with what it holds there still in its buffers."""
+    absent = pc.invert(present)
+    (masked,) = pa.StructArray.from_arrays([column], ["x"], mask=absent).flatten()
+    return masked
 
 
 @st.composite

@@ -32,7 +32,8 @@ def _integers(spark_type: T.DataType, bits: int) -> Domain:
 
 def _decimals(precision: int, scale: int) -> Domain:
     top = 10**precision - 1
-    unscaled = (0, 1, -1, 5, -5, 15, 25, 49, 50, -50, 10**scale, -(10**scale), top, -top, top // 3)
+    unit = 10**scale
+    unscaled = (0, 1, -1, 5, -5, 15, 25, 49, 50, -50, unit, unit + 1, -unit, top, -top, top // 3)
     return Domain(
         T.DecimalType(precision, scale),
         tuple(_decimal(u, scale) for u in unscaled if abs(u) <= top),
@@ -47,6 +48,7 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
 
 
 _FLOAT_CORNERS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 1.5, math.nan, math.inf, -math.inf, 1e-5)
+_DOUBLE_CORNERS = (*_FLOAT_CORNERS, 1e14, 123456789012345.6, 4000000000000000.5)
 _TEXTS = ("", " ", "a", "ab", "aab", "%", "_", "a%b", "\\", "a\\b", "é", "e\u0301", "😀x", "日本語", "A b ", " x\t", "\n", "a\nb", ".*", "ß", "İ", "1", "-12", " 7 ", "x" * 40, "aaaa")  # fmt: skip
 _DATES = tuple(
     dt.date(*ymd)
@@ -63,6 +65,7 @@ _DATES = tuple(
         (2023, 7, 30),
     )
 )
+_FAR_DAYS = (-719529, -719528, -1084037, -1084038, -4371953, 2932896, 2932897, 99999999, -99999999)
 _TIMES = tuple(
     dt.datetime(*parts)
     for parts in (
@@ -88,21 +91,22 @@ DOMAINS: dict[str, Domain] = {
     "f": Domain(T.FloatType(), (*_FLOAT_CORNERS, 3.4e38, 2.0**-149), st.floats(width=32)),
     "d": Domain(
         T.DoubleType(),
-        (*_FLOAT_CORNERS, 1.7e308, 5e-324, 2.0**31, 2.0**63, -(2.0**63), 0.1, 123456.789),
-        st.floats() | st.floats(-1e4, 1e4),
+        (*_DOUBLE_CORNERS, 1.7e308, 5e-324, 2.0**31, 2.0**63, -(2.0**63), 0.1, 123456.789),
+        st.floats() | st.floats(-1e4, 1e4) | st.floats(-1e16, 1e16),
     ),
     "n": _decimals(10, 2),
     "m": _decimals(18, 6),
     "w": _decimals(38, 18),
     "v": _decimals(38, 4),
     "c": _decimals(3, 3),
+    "o": _decimals(38, 30),
     "t": Domain(T.StringType(), _TEXTS, _text),
     "q": Domain(
         T.StringType(),
         ("", "a", "ab", "AB", "aBc", "bab", "Z[`{@", "\x00", "\t x", "~"),
         st.text(st.characters(max_codepoint=127), max_size=5),
     ),
-    "a": Domain(T.DateType(), _DATES, st.dates()),
+    "a": Domain(T.DateType(), (*_DATES, *_FAR_DAYS), st.dates() | st.integers(-(10**7), 10**7)),
     "z": Domain(
         T.TimestampType(),
         tuple(value.replace(tzinfo=dt.timezone.utc) for value in _TIMES),
@@ -125,11 +129,16 @@ DOMAINS: dict[str, Domain] = {
             "",
             "12-01-01",
             "99999-1-1",
+            "5881580-07-11",
+            "5881580-07-12",
+            "-5877641-06-23",
+            "-5877641-06-22",
+            "9999999-01-01",
             "2023--1",
             "0000-01-01",
         ),
         st.dates().map(str)
-        | st.from_regex(r"[+-]?[0-9]{3,5}(-[0-9]{1,2}){0,2}[ T]?", fullmatch=True),
+        | st.from_regex(r"[+-]?[0-9]{3,7}(-[0-9]{1,2}){0,2}[ T]?", fullmatch=True),
     ),
     "g": Domain(
         T.StringType(),
@@ -199,7 +208,7 @@ GROUPS: dict[str, str] = {
         w1 + w2 | w1 - w2 | w1 * w2 | w1 / w2 | w1 + v1 | v1 - w1 | v1 * w1 | v1 / w1
         v1 + v2 | v1 * v2 | c1 * w1 | c1 / n1 | n1 / c1 | c1 + v1 | n1 + 1 | n1 * i1 | l1 + n1 | l1 * w1
         n1 / 3 | n1 % 7 | i1 / n1 | -n1 | -m1 | abs(n1) | abs(m1) | n1 * 1.5 | (n1 + n2) / 2 | n1 - 0.005
-        n1 + NULL | m1 / m2""",
+        n1 + NULL | m1 / m2 | o1 + 1 | 1 - o1 | o1 * 2 | o1 / 3 | 3 / o1 | o1 % 3 | w1 + 1 | w1 * 3000000000 | o1 + i1 | o1 * n1""",
     "comparison": """
         b1 = b2 | s1 < s2 | i1 = i2 | i1 <> i2 | i1 < i2 | i1 <= i2 | i1 > i2 | i1 >= i2 | l1 = l2 | l1 < i1
         b1 >= l1 | p1 = p2 | p1 < p2 | i1 <=> i2 | l1 <=> i1 | i1 IS DISTINCT FROM i2 | a1 = a2 | a1 < a2
@@ -215,6 +224,8 @@ GROUPS: dict[str, str] = {
         n1 = m1 | m1 >= n1 | n1 = i1 | n1 > 1 | n1 = 0.5 | i1 < n1 | l1 <= n1 | c1 < n1 | w1 = w2 | v1 > v2
         w1 = v1 | v1 >= w1 | w1 < v1 | w1 <=> v1 | l1 > w1 | w1 BETWEEN v1 AND v2 | n1 BETWEEN n2 / n1 AND m1 | i1 / i2 BETWEEN 0 AND 1 / i1
         isnan(d1) | isnan(f1) | d1 IN (0, 1.5, 2) | d1 IN (0.0D, d2, 1) | n1 IN (0, 0.5, 1)
+        o1 > 0 | o1 = 1 | 0 < o1 | -1 < o1 | o1 <=> (1) | o1 = 2147483648 | o1 < 99999999 | o1 <> 100000000 | o1 BETWEEN -1 AND 1 | o1 = i1 | w1 < 9223372036854775807
+        CASE o1 WHEN 0 THEN 'none' WHEN 1 THEN 'one' END | nullif(o1, 1) | o1 > 0.0 | o1 = o2 | o1 < c1
         d1 BETWEEN 0 AND d2 | n1 BETWEEN 0 AND m1 | d1 BETWEEN f1 AND n1 | n1 IN (1, NULL)""",
     "logic": """
         p1 AND p2 | p1 OR p2 | NOT p1 | !p1 | NOT (p1 AND p2) | p1 AND NULL | p1 OR NULL | NULL AND p1
@@ -248,12 +259,12 @@ GROUPS: dict[str, str] = {
         cast(g1 AS INT) | cast(g1 AS BIGINT) | cast(g1 AS TINYINT) | cast(g1 AS SMALLINT) | cast(e1 AS DATE) | date(e1)
         cast(t1 AS INT) | cast(t1 AS DATE) | to_date(e1) | to_date(t1) | cast('12' AS INT) + i1""",
     "mathematics": """
-        sqrt(d1) | sqrt(i1) | sqrt(n1) | exp(d1) | exp(d1 % 10) | ln(d1) | ln(i1) | power(d1, d2) | power(d1, 2) | power(i1, 0.5) | power(b1, b2)
+        sqrt(d1) | sqrt(i1) | sqrt(n1) | power(d1, 2) | power(i1, 0.5) | power(d1, 0.5D) | pow(d1, -1) | power(n1, 1) | power(d1, 0) | power(l1, 2.0)
         sign(d1) | sign(i1) | sign(n1) | signum(f1) | greatest(d1, d2) | least(d1, d2) | greatest(i1, i2, 0) | least(i1, l1) | greatest(t1, t2)
         least(a1, a2) | greatest(n1, m1) | greatest(n1, i1) | least(d1, i1, n1) | greatest(f1, d1) | greatest(i1, NULL, i2) | greatest(p1, p2)""",
     "rounding": """
         round(d1) | round(d1, 2) | round(d1, 0) | round(d1, 5) | bround(d1) | bround(d1, 2) | round(n1) | round(n1, 1) | round(n1, 5)
-        round(w1, 3) | round(m1, 2) | bround(n1) | bround(n1, 1) | bround(w1, 2) | round(i1) | round(l1, 2) | floor(d1) | ceil(d1)
+        round(w1, 3) | round(m1, 2) | bround(n1) | bround(n1, 1) | bround(w1, 2) | round(i1) | round(l1, 2) | round(d1, 13) | bround(d1, 14) | round(d1, 15) | floor(d1) | ceil(d1)
         ceiling(d1) | floor(n1) | ceil(n1) | floor(w1) | ceil(w1) | floor(i1) | ceil(l1) | floor(c1) | ceil(c1) | round(c1, 2) | round(v1, 2)""",
     "dates": """
         year(a1) | month(a1) | day(a1) | dayofmonth(a1) | quarter(a1) | dayofweek(a1) | weekday(a1) | dayofyear(a1) | year(z1) | month(z1)
@@ -281,7 +292,7 @@ GROUPS: dict[str, str] = {
         t1 LIKE '%日%' | t1 LIKE '_x' | t1 LIKE '%%' | t1 LIKE 'a%b' | t1 LIKE '%\n%' | t1 LIKE 'a_b' | t1 LIKE '%a%a%' | t1 LIKE '^a$' | NOT (t1 LIKE 'a%')""",
     "nested": """
         r1[0] | r1[2] | size(r1) | cardinality(r1) | array_size(r1) | r1 | k1 | if(p1, r1, r2) | coalesce(r1, r2) | if(p1, k1, NULL) | size(r1) > 1 AND r1[1] = 5
-        if(size(r1) > 0, r1[0], -1)""",
+        if(size(r1) > 0, r1[0], -1) | (k1).u | (k1).v""",
     "integer casts": """
         cast(b1 AS INT) | cast(i1 AS BIGINT) | cast(l1 AS INT) | cast(i1 AS SMALLINT) | cast(i1 AS TINYINT) | cast(l1 AS TINYINT)
         int(l1) | l1::smallint | cast(i1 AS INT) | cast(NULL AS INT) | cast(i1 AS DOUBLE) | cast(l1 AS DOUBLE) | cast(l1 AS FLOAT)
@@ -289,21 +300,8 @@ GROUPS: dict[str, str] = {
         cast(n1 AS DECIMAL(10, 1)) | cast(n1 AS DECIMAL(4, 3)) | cast(w1 AS DECIMAL(10, 0)) | cast(n1 AS DECIMAL(38, 20))
         cast(n1 AS DOUBLE) | cast(w1 AS DOUBLE) | cast(v1 AS DOUBLE) | cast(f1 AS DOUBLE) | cast(c1 AS DECIMAL(1, 0))""",
 }
-ROUNDED = frozenset(
-    (
-        "exp(d1)",
-        "exp(d1 % 10)",
-        "ln(d1)",
-        "ln(i1)",
-        "power(d1, d2)",
-        "power(d1, 2)",
-        "power(i1, 0.5)",
-        "power(b1, b2)",
-    )
-)
-
 OUTSIDE = """
-    initcap(t1) | log10(d1) | log(10, d1) | cast(d1 AS STRING) | cast(d1 AS DECIMAL(10, 2)) | try_cast(t1 AS INT) | rand() | i1 + rand()
+    initcap(t1) | exp(d1) | ln(d1) | power(d1, d2) | power(d1, 3) | log10(d1) | log(10, d1) | cast(d1 AS STRING) | cast(d1 AS DECIMAL(10, 2)) | try_cast(t1 AS INT) | rand() | i1 + rand()
     -w1 | w1 % w2 | t1 = i1 | cast(t1 AS DOUBLE) | round(f1, 1) | round(d1, -1) | transform(r1, x -> x + 1) | t1 LIKE t2
-    substring(t1, i1, 2) | (SELECT 1) | i1 IN (SELECT 1) | row_number() OVER (ORDER BY i1) | sum(i1) | coalesce(w1, v1) | w1 IN (v1, 0) | r1 = r2
+    substring(t1, i1, 2) | (SELECT 1) | i1 IN (SELECT 1) | row_number() OVER (ORDER BY i1) | sum(i1) | coalesce(w1, v1) | w1 IN (v1, 0) | o1 IN (0, 1) | o1 > 0L | o1 > cast(0 AS INT) | o1 = round(1) | coalesce(o1, 0) | greatest(o1, 0) | if(p1, o1, 0) | r1 = r2
     t1 LIKE 'a\\\\c' | a1 + INTERVAL 1 MONTH | date_trunc('decade', z1) | current_date() | i1 = '1'"""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from spark_incr.plan.types import arrow_type
 from spark_incr.runtime import keys
 from spark_incr.runtime.keys import canonical, equal_columns, group_rows, hash_columns
-from tests.grammar import ATOMIC, NESTED, columns_of
+from tests.grammar import ATOMIC, MAP, NESTED, columns_of, hidden
 
 DEEP: list[T.DataType] = [
     T.ArrayType(T.DoubleType()),
@@ -27,7 +27,7 @@ DEEP: list[T.DataType] = [
     T.StructType([T.StructField("s", T.StructType([T.StructField("d", T.DoubleType())]))]),
     T.StructType([T.StructField("b", T.BinaryType()), T.StructField("t", T.BooleanType())]),
 ]
-TYPES = st.sampled_from([*ATOMIC, *NESTED, *DEEP])
+TYPES = st.sampled_from([*ATOMIC, *NESTED, *DEEP, MAP, T.ArrayType(MAP)])
 MASKS = [0xFFFFFFFFFFFFFFFF, 0x3, 0xF, 0x3 << 62, 0x1000000000000001, 0]
 
 
@@ -48,24 +48,27 @@ def identity(value: Any) -> Any:
 
 
 def normal(value: Any) -> Any:
-    """The identity of the canonical key: -0.0 is 0.0."""
+    """The identity of the canonical key: -0.0 is 0.0, and a map is in the order of its keys."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else (value + 0.0, 1.0 if value == 0 else 0)
     if isinstance(value, dict):
         return tuple((k, normal(v)) for k, v in value.items())
     if isinstance(value, list):
-        return ("list", *map(normal, value))
+        is_map = any(isinstance(entry, tuple) for entry in value)
+        return ("list", *(sorted(value) if is_map else map(normal, value)))
     return value
 
 
 @st.composite
 def key_columns(draw: st.DrawFn) -> list[pa.Array]:
-    """Several columns of one length; some are slices of longer ones."""
+    """Several columns of one length; some are slices of longer ones, or hide values under NULL."""
     types = draw(st.lists(TYPES, min_size=1, max_size=3))
     size, before, after = draw(st.integers(0, 10)), draw(st.integers(0, 9)), draw(st.integers(0, 3))
     columns = []
     for type_ in types:
         column = draw(columns_of(type_, size + before + after))
+        present = st.lists(st.booleans(), min_size=len(column), max_size=len(column))
+        column = hidden(column, pa.array(draw(present), pa.bool_()))
         columns.append(column.slice(before, size))
     return columns
 

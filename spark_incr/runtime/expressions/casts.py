@@ -32,7 +32,15 @@ from spark_incr.runtime.expressions.decimals import (
     wide,
 )
 from spark_incr.runtime.expressions.evaluation import Values, array_of, nulls_of, values_of
-from spark_incr.runtime.expressions.registry import Call, Compiled, Settings, kernel, literal, null
+from spark_incr.runtime.expressions.registry import (
+    RULES,
+    Call,
+    Compiled,
+    Settings,
+    kernel,
+    literal,
+    null,
+)
 from spark_incr.runtime.expressions.text_casts import Convert, read_date, text_reader, text_writer
 
 _TIMES = (T.TimestampType, T.TimestampNTZType)
@@ -190,6 +198,7 @@ def _nearest_float(exact: Fraction) -> np.float32:
 
 
 def _cast_operands(node: exp.Expr) -> list[exp.Expr] | None:
+    """What is cast. The parser reads CAST as a TryCast, too, but marks TRY_CAST as safe."""
     known = {"this", "to"}
     if any(value and key not in known for key, value in node.args.items()):
         return None
@@ -198,7 +207,6 @@ def _cast_operands(node: exp.Expr) -> list[exp.Expr] | None:
 
 @kernel(
     exp.Cast,
-    exp.TryCast,
     words="between numbers, except from float and double to decimal; boolean to and from numbers;"
     " to string from integers, decimal, boolean, date; from string to integers and date;"
     " between date and timestamp in UTC. TRY_CAST is not among them",
@@ -220,6 +228,7 @@ def cast(call: Call) -> Compiled | None:
     return None if convert is None else converted(operand, target, convert, raises=True)
 
 
+RULES[exp.TryCast] = RULES[exp.Cast]
 kernel("bigint", "smallint", "tinyint", words="as CAST")(cast)
 kernel(exp.TsOrDsToDate, words="as CAST; without a format", arguments=("this",), flags=("safe",))(
     cast
@@ -284,6 +293,16 @@ def read_beside(operand: Compiled, other: Compiled, settings: Settings) -> Compi
     if isinstance(other.type, (T.DateType, *_TIMES)) and settings.ansi:
         return _spelled(operand, other.type, settings) or operand
     return operand
+
+
+def counted_beside(operand: Compiled, other: Compiled) -> Compiled:
+    """A whole number that is written beside a decimal, as a decimal of just its digits."""
+    if not operand.is_written or not isinstance(other.type, T.DecimalType):
+        return operand
+    if not isinstance(operand.type, INTEGERS):
+        return operand
+    counted = T.DecimalType(len(str(abs(operand.value))), 0)
+    return converted(operand, counted, _conversion(operand.type, counted), raises=False)
 
 
 def _spelled(operand: Compiled, target: T.DataType, settings: Settings) -> Compiled | None:

@@ -19,6 +19,7 @@ from spark_incr.plan.types import FLOATS, INTEGERS, arrow_type
 from spark_incr.runtime.expressions.casts import (
     coerce,
     common_type,
+    counted_beside,
     read_beside,
     rounded_to,
     shortened_decimal,
@@ -83,6 +84,7 @@ def comparison_of(
 ) -> tuple[Compiled, Compiled, Compare] | None:
     """Both operands in types that compare, and the comparison of their values."""
     left, right = read_beside(left, right, settings), read_beside(right, left, settings)
+    left, right = counted_beside(left, right), counted_beside(right, left)
     kind = common_type(left.type, right.type, settings)
     if kind is None:
         return _shortened(symbol, left, right, settings)
@@ -102,10 +104,15 @@ def _shortened(
 ) -> tuple[Compiled, Compiled, Compare] | None:
     """The comparison of decimals of which no type holds both: each is rounded to one that nearly does."""
     kind = shortened_decimal(left.type, right.type, settings)
-    if kind is None:
+    if kind is None or any(_digits_unknown(operand) for operand in (left, right)):
         return None
     first, second = (rounded_to(operand, kind) for operand in (left, right))
     return first, second, _decimal_aware(_COMPARISONS[symbol][1], kind.scale, kind.scale)
+
+
+def _digits_unknown(operand: Compiled) -> bool:
+    """Whether a whole number may be one that is written with its type, as 5L, or one that is cast to it."""
+    return isinstance(operand.type, INTEGERS) and operand.scalar is not None
 
 
 _COMPARISONS: dict[str, tuple[Compare, Callable[..., np.ndarray]]] = {

@@ -5,6 +5,8 @@ None for any part is None for the whole, so an evaluator never calls Spark.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from spark_incr.plan.types import arrow_type, is_collated
@@ -79,7 +81,7 @@ def _compile(node: exp.Expr, types: Types, settings: Settings) -> Compiled | Non
         return _compile(node.this, types, settings)
     constant = literals.literal_of(node)
     if constant is not None:
-        return constant
+        return replace(constant, is_written=True)
     rule = rule_of(node)
     parts = None if rule is None else rule.operands(node)
     if rule is None or parts is None:
@@ -95,4 +97,5 @@ def _compile(node: exp.Expr, types: Types, settings: Settings) -> Compiled | Non
         return None
     if is_collated(spark_type) or any(is_collated(operand.type) for operand in operands):
         return None
-    return rule.kernel(Call(node, spark_type, tuple(operands), settings))
+    found = rule.kernel(Call(node, spark_type, tuple(operands), settings))
+    return None if found is None else replace(found, is_written=False)

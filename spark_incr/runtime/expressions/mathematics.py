@@ -1,8 +1,8 @@
-"""sqrt, exp, ln, power, sign, greatest and least.
+"""sqrt, power, sign, greatest and least.
 
-sqrt is exact by IEEE 754. exp, ln and power come from the C library, whose error is below 0.6 units
-in the last place, and Java's StrictMath is below 1: the two differ by at most one unit. log10 is
-not here: the parser does not tell log10(x) from log(10, x), which Spark computes differently.
+Law: a row is the same bit by bit whether Spark or a kernel has computed it, or its deletion would not
+find it. IEEE 754 rounds sqrt, products and quotients in one way only. exp, ln and the other powers are
+not here: Java's StrictMath and the C library differ in the last bit of a few among a hundred values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from spark_incr.runtime.expressions.casts import coerce
 from spark_incr.runtime.expressions.comparison import comparison_of
-from spark_incr.runtime.expressions.evaluation import array_of, nulls_of, strict, values_of
+from spark_incr.runtime.expressions.evaluation import Values, array_of, nulls_of, strict, values_of
 from spark_incr.runtime.expressions.registry import Call, Compiled, kernel, null
 
 NUMBERS = "any number, as a double"
@@ -35,27 +35,26 @@ def sqrt(call: Call) -> Compiled | None:
     return _as_doubles(call, pc.sqrt)
 
 
-@kernel(exp.Exp, words=NUMBERS, arguments=("this",))
-def exponential(call: Call) -> Compiled | None:
-    return _as_doubles(call, pc.exp)
+_POWERS: dict[float, Callable[[Values], Values]] = {
+    -1.0: lambda base: 1.0 / base,
+    0.0: np.ones_like,
+    0.5: lambda base: np.where(np.isneginf(base), np.inf, np.sqrt(base + 0.0)),
+    1.0: lambda base: base,
+    2.0: lambda base: base * base,
+}
+"""The exponents for which StrictMath rounds once."""
 
 
-@kernel(exp.Ln, words=NUMBERS + "; NULL for what is not positive", arguments=("this",))
-def logarithm(call: Call) -> Compiled | None:
-    def evaluate(array: pa.Array) -> pa.Array:
-        return pc.ln(pc.if_else(pc.less_equal(array, 0.0), None, array))
-
-    return _as_doubles(call, evaluate)
-
-
-@kernel(exp.Pow, words=NUMBERS)
+@kernel(exp.Pow, words=NUMBERS + f"; to the literal power of {', '.join(map(str, _POWERS))}")
 def power(call: Call) -> Compiled | None:
-    def evaluate(base: pa.Array, exponent: pa.Array) -> pa.Array:
-        raised = pc.power(base, exponent)
-        # C says that 1 to any power is 1, and so is -1 to an infinite one; Java says NaN.
-        bases, exponents = values_of(base), values_of(exponent)
-        strange = (np.abs(bases) == 1) & ~np.isfinite(exponents)
-        return pc.if_else(pa.array(strange), np.nan, raised) if strange.any() else raised
+    exponent = coerce(call.operands[1], T.DoubleType())
+    raised = None if exponent is None else _POWERS.get(exponent.value)
+    if raised is None:
+        return None
+
+    def evaluate(base: pa.Array, _: pa.Array) -> pa.Array:
+        with np.errstate(all="ignore"):
+            return array_of(raised(values_of(base)), pa.float64(), nulls_of(base))
 
     return _as_doubles(call, evaluate)
 

@@ -41,7 +41,8 @@ class Compiled:
     """A typed expression that can be evaluated; `scalar` is its value when it is a literal.
 
     `raises` tells that evaluation may fail for some row, so that a row must not be shown to it
-    that Spark would not show to it.
+    that Spark would not show to it. `is_written` tells a literal of the text from what is constant by
+    computation: Spark counts the digits of the former alone.
     """
 
     type: T.DataType
@@ -49,6 +50,7 @@ class Compiled:
     columns: frozenset[str] = frozenset()
     raises: bool = False
     scalar: pa.Scalar | None = None
+    is_written: bool = False
 
     @property
     def is_null(self) -> bool:

@@ -9,7 +9,7 @@ no text is needed below `_FEW_DIGITS`.
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from spark_incr.runtime.expressions.registry import Call, Compiled, kernel
 MAX_DIGITS = 15
 _FEW_DIGITS = 1e14
 _ALL_WHOLE = 2.0**52
+_EXACT = Context(prec=MAX_DIGITS + 16)  # a number below `_ALL_WHOLE` has 16 digits before the point
 
 
 def _digits(call: Call) -> int | None:
@@ -112,7 +113,7 @@ def round_doubles(values: Values, digits: int, even: bool) -> Values:
 def _by_text(value: float, digits: int, even: bool) -> float:
     """Where decimals of so many digits are about as dense as doubles."""
     mode = ROUND_HALF_EVEN if even else ROUND_HALF_UP
-    return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), mode))
+    return float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), mode, _EXACT))
 
 
 @kernel(

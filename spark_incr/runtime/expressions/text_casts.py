@@ -67,9 +67,19 @@ def _iso_dates(array: pa.Array) -> pa.Array:
         outside &= ~nulls
     if not outside.any():
         return pc.cast(array, pa.string())
-    texts = np.datetime_as_string(days.astype("datetime64[D]")).astype(object)
-    late = outside & (days > 0)
-    return pa.array(np.where(late, "+" + texts, texts), pa.string(), mask=nulls)
+    texts = [_iso_date(day) for day in days.astype("datetime64[D]")]
+    return pa.array(texts, pa.string(), mask=nulls)
+
+
+def _iso_date(day: np.datetime64) -> str:
+    """A year has four digits, more with a sign before them, and a sign if it is before the year 0.
+
+    >>> [_iso_date(np.datetime64(day, "D")) for day in (-719529, -719528, 2932897)]
+    ['-0001-12-31', '0000-01-01', '+10000-01-01']
+    """
+    year = int(day.astype("datetime64[Y]").astype(np.int64)) + 1970
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}{str(day)[-6:]}"
 
 
 def text_reader(target: T.DataType) -> Convert | None:
@@ -138,4 +148,5 @@ def read_date(text: str) -> int | None:
         ordinal = datetime.date(2000 + within, month, day).toordinal()
     except ValueError:
         return None
-    return ordinal - _EPOCH + cycles * 146_097
+    days = ordinal - _EPOCH + cycles * 146_097
+    return days if -(2**31) <= days < 2**31 else None

@@ -100,9 +100,9 @@ def explode(lists: pa.Array, kinds: list[pa.DataType], places: bool, outer: bool
     >>> rows.tolist(), [column.to_pylist() for column in made]
     ([0, 0, 2, 1], [[0, 1, 0, None], [7, 8, 9, None]])
     """
-    rows = pc.list_parent_indices(lists).to_numpy()
     made = [lists.flatten().cast(kinds[-1])]
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    rows = np.repeat(np.arange(len(lists)), lengths)
     if places:
         place = np.arange(len(rows)) - (np.cumsum(lengths) - lengths)[rows]
         made.insert(0, pa.array(place, kinds[0]))
