@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -230,13 +231,13 @@ class Engine:
         record = record_of(version, reason, phases, maintained, self.relations, reads)
         changed = {*changes, *maintained.changes}
         body = record.body(self.history.last)
-        self.versions.persist(version, changed, maintained.changes, body)
+        kept = partial(self.history.committed, record)
+        self.versions.persist(version, changed, maintained.changes, body, kept)
         return record
 
     def committed(self, record: Record | None, phases: Phases, maintained: Maintained) -> Commit:
         """Tell what a version did, after it is there."""
         if record is not None:
-            self.history.committed(record, self.versions.store.manifest, phases.commit)
             self._tell(record)
             for name, failure in maintained.failed.items():
                 what = error(
