@@ -417,9 +417,10 @@ def test_a_submission_that_was_interrupted_is_not_done(
 
     with engine.runner._leader:
         [future] = waiting(engine, batch_of("a"))
-        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(engine, "advance", interrupted)
+        monkeypatch.setattr(engine, "advance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
             engine.process_available()
+        monkeypatch.undo()
     with pytest.raises(RuntimeError, match="interrupted"):
         future.result()
     engine.process_available()
