@@ -26,6 +26,7 @@ from spark_incr.history import History, Listener, Phases, Record, SourceRead, Ti
 from spark_incr.intake import take_in
 from spark_incr.maintenance import Maintained, ViewChange, maintain
 from spark_incr.plan.environment import Known
+from spark_incr.progress import show_progress
 from spark_incr.reading import EngineSnapshot, RelationReader
 from spark_incr.relation import Relation, Status
 from spark_incr.runner import Runner
@@ -72,7 +73,7 @@ class Engine:
         self.subscriptions: list[Subscription] = []
         # Whether relations are tables of Spark's own catalog, where `default.t` is `t`.
         self.in_catalog = False
-        self.on_fill: OnFill = lambda what, done, total: None
+        self.on_fill: OnFill = show_progress
         self.on_relations: Callable[[], None] = lambda: None
         try:
             store = self.versions.store
