@@ -2,8 +2,8 @@
 
 Law: after merging Δ into B, the weights of a row add up to its weight in B ⊎ Δ, all of them positive.
 `merge_bag` keeps one entry per row and tells its weight before and after. `add_to_bag` is for bags
-whose weights nobody asks for: entries of one row may stand several times, so that rows that arrive
-need no look-up, and only rows that leave are searched.
+whose weights nobody asks for: entries of one row may stand several times until their runs merge, so
+that rows that arrive need no look-up, and only rows that leave are searched.
 
 A batch is brought into the order of the bag once: its look-ups, in this bag and in those that have
 the same lineage, and its own place as a run all follow that order.
