@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_incr.catalog import StoredStatic, StoredView, plan_fingerprint, read_definition
 from spark_incr.compile import Compiled, compile_plan, compile_query
-from spark_incr.errors import IncrementalError, error
+from spark_incr.errors import IncrementalError, error, warn
 from spark_incr.history import Phases, Timer
 from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange
 from spark_incr.plan.collations import collation_key, key_type
@@ -285,7 +285,7 @@ def _feed(
 # Rebuilding and dropping
 
 
-def rebuild_view(engine: Engine, name: str) -> None:
+def rebuild_view(engine: Engine, name: str, reason: str = "refresh full") -> None:
     """Compute a view anew from what it reads; static tables are read again.
 
     Those that read it follow by what has changed in it, or are computed anew as well if that is not
@@ -306,7 +306,7 @@ def rebuild_view(engine: Engine, name: str) -> None:
             {**followed.changes, **rebuilt.changes},
             {**followed.failed, **rebuilt.failed},
         )
-        record = engine.persist(version, "refresh full", phases, timer, (), maintained)
+        record = engine.persist(version, reason, phases, timer, (), maintained)
     engine.committed(record, phases, maintained)
 
 
@@ -327,7 +327,8 @@ def _rebuild(
         for name, static in relation.stored.statics.items()
     }
     _fill(engine, relation, view, maintained)
-    relation.stored = replace(relation.stored, statics=statics)
+    fingerprint = plan_fingerprint(view.dataflow.plan)
+    relation.stored = replace(relation.stored, statics=statics, fingerprint=fingerprint)
     change: pa.Table | str = WHOLE
     if not relation.damaged:
         before = negate(old.output.contents().changes().combine_chunks())
@@ -409,7 +410,8 @@ def _in_use(relation: Relation, readers: Iterable[Relation], detail: str = "") -
 
 
 def open_relations(engine: Engine) -> None:
-    """Bring the relations of the last manifest back; no data is computed anew.
+    """Bring the relations of the last manifest back; no data is computed anew, but that of views whose
+    state this version would keep in another way, and that is told.
 
     A view or source whose stored state is damaged is marked so, and the others are there; what is
     in a table exists nowhere else, so a damaged table is an error.
@@ -432,11 +434,20 @@ def open_relations(engine: Engine) -> None:
         _load(engine, relation)
     versions.publish()
     for relation in stale:
-        engine.on_fill(relation.name, 0, 0)
-        try:
-            rebuild_view(engine, relation.name)
-        except VIEW_FAILURES as failure:
-            relation.status, relation.failure = Status.FAILED, str(failure)
+        warn(str(error("INCR_VIEW_OUTDATED", name=relation.name)))
+        _renew(engine, relation)
+
+
+def _renew(engine: Engine, relation: Relation) -> None:
+    """Compute a view anew, unless one that it reads has brought it along; it may fail alone."""
+    if not relation.damaged:
+        return
+    try:
+        rebuild_view(engine, relation.name, "open")
+    except VIEW_FAILURES as failure:
+        relation.status, relation.failure = Status.FAILED, str(failure)
+        what = str(failure).split("\n")[0]
+        warn(str(error("INCR_VIEW_DAMAGED", name=relation.name, what=what)))
 
 
 def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from spark_incr.history import History, Listener, Phases, Record, SourceRead, Ti
 from spark_incr.intake import take_in
 from spark_incr.maintenance import Maintained, ViewChange, maintain
 from spark_incr.plan.environment import Known
+from spark_incr.progress import show_progress
 from spark_incr.reading import EngineSnapshot, RelationReader
 from spark_incr.relation import Relation, Status
 from spark_incr.runner import Runner
@@ -71,7 +73,7 @@ class Engine:
         self.subscriptions: list[Subscription] = []
         # Whether relations are tables of Spark's own catalog, where `default.t` is `t`.
         self.in_catalog = False
-        self.on_fill: OnFill = lambda what, done, total: None
+        self.on_fill: OnFill = show_progress
         self.on_relations: Callable[[], None] = lambda: None
         try:
             store = self.versions.store
@@ -230,13 +232,13 @@ class Engine:
         record = record_of(version, reason, phases, maintained, self.relations, reads)
         changed = {*changes, *maintained.changes}
         body = record.body(self.history.last)
-        self.versions.persist(version, changed, maintained.changes, body)
+        kept = partial(self.history.committed, record)
+        self.versions.persist(version, changed, maintained.changes, body, kept)
         return record
 
     def committed(self, record: Record | None, phases: Phases, maintained: Maintained) -> Commit:
         """Tell what a version did, after it is there."""
         if record is not None:
-            self.history.committed(record, self.versions.store.manifest, phases.commit)
             self._tell(record)
             for name, failure in maintained.failed.items():
                 what = error(

@@ -165,6 +165,11 @@ CONDITIONS: dict[str, Condition] = {
         "view {name} has failed and shows version {version}: {failure}",
         "Mend the cause, then REFRESH INCREMENTAL VIEW, or REFRESH ... FULL.",
     ),
+    "INCR_VIEW_OUTDATED": Condition(
+        "55000",
+        "view {name} is computed anew: another version of spark_incr keeps its state in another way",
+        "Nothing is to be done; what it takes is like REFRESH INCREMENTAL VIEW ... FULL.",
+    ),
     "INCR_FUNCTION_CHANGED": Condition(
         "55000",
         "the function {name} is not the one that the view was computed with",
@@ -174,6 +179,11 @@ CONDITIONS: dict[str, Condition] = {
         "XX001",
         "the stored state of {name} is damaged: {what}",
         "REFRESH INCREMENTAL VIEW (or SOURCE) ... FULL rebuilds it.",
+    ),
+    "INCR_STATE_DISAGREES": Condition(
+        "XX001",
+        "rows are to leave the view that its state does not have",
+        "Please report it; REFRESH INCREMENTAL VIEW ... FULL computes the view anew.",
     ),
     "INCR_VERSION_GONE": Condition(
         "22023",

@@ -156,9 +156,8 @@ class History:
                 Record(manifest.version, manifest.timestamp_ms, stored["reason"], phases, *parts)
             )
 
-    def committed(self, record: Record, manifest: Manifest, commit_ms: float) -> None:
+    def committed(self, record: Record, manifest: Manifest) -> None:
         record.timestamp_ms = manifest.timestamp_ms
-        record.phases.commit = commit_ms
         state: Any = manifest.body["state"]
         for name, view in record.views.items():
             view["state_bytes"] = _stored_bytes(state.get(name, {}))

@@ -1,14 +1,15 @@
 """What runs by itself: sources are read as rows arrive, and views are refreshed on their schedule.
 
-Law: whoever has something to commit queues it, and one of them commits all that is queued, together
-with the files that are new, as one version; so sources advance together, and views over one source
-share its micro-batch. Time is the monotonic clock's: a jump of the wall clock changes nothing here.
+Law: whoever has something to commit queues it, and one of them commits what is queued, of each source
+the first, together with the files that are new, as one version; so sources advance together, each by
+one micro-batch, and views over one source share it. Only what was committed is said to be done. Time is the monotonic clock's: a jump of the wall clock changes nothing here.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,8 @@ class Runner:
         self._engine = engine
         self._files: dict[str, FileStream] = {}
         self._attached: dict[str, AttachedStream] = {}
-        self._queue: list[_Submission] = []
+        self._queue: deque[_Submission] = deque()
+        self._queueing = threading.Lock()
         self._leader = threading.RLock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -203,12 +205,31 @@ class Runner:
     def submit(self, source: str, batch: MicroBatch) -> None:
         """Commit a micro-batch, together with whatever else is waiting."""
         submission = _Submission(source, batch)
-        self._queue.append(submission)
+        with self._queueing:
+            self._queue.append(submission)
         with self._leader:
-            if not submission.done:
-                self._move(None if self.running else (), patient=True)
+            try:
+                while not submission.done:
+                    self._move(None if self.running else (), patient=True)
+            finally:
+                self._withdraw(submission)
         if submission.failure is not None:
             raise submission.failure
+
+    def _withdraw(self, submission: _Submission) -> None:
+        """Nobody commits what its source will bring again."""
+        with self._queueing:
+            if submission in self._queue:
+                self._queue.remove(submission)
+
+    def _take_queued(self) -> dict[str, _Submission]:
+        """The first submission of each source; the others stay."""
+        first: dict[str, _Submission] = {}
+        with self._queueing:
+            for submission in self._queue:
+                first.setdefault(submission.source, submission)
+            self._queue = deque(s for s in self._queue if first[s.source] is not s)
+        return first
 
     def available(self, only: Iterable[str] | None = None) -> None:
         """Read all that is there now, of some sources or of all; raise what stands in the way."""
@@ -240,8 +261,8 @@ class Runner:
         """Commit what is queued and what is new in the directories; whether there was anything."""
         with self._leader:
             began = time.perf_counter()
-            queued, self._queue = self._queue, []
-            batches = {submission.source: submission.batch for submission in queued}
+            queued = self._take_queued()
+            batches = {source: submission.batch for source, submission in queued.items()}
             try:
                 batches.update(self._new_files(only, patient))
                 due = self._due()
@@ -249,15 +270,26 @@ class Runner:
                     return False
                 read_ms = (time.perf_counter() - began) * 1e3
                 failures = self._engine.advance(batches, due, read_ms)
+                for source, submission in queued.items():
+                    submission.done, submission.failure = True, failures.get(source)
+                self._settle(batches, failures)
             except BaseException as failure:
-                for submission in queued:
-                    submission.done = True
-                    submission.failure = failure if isinstance(failure, Exception) else None
+                self._unsettle(queued.values(), batches, failure)
                 raise
-            for submission in queued:
-                submission.done, submission.failure = True, failures.get(submission.source)
-            self._settle(batches, failures)
             return bool(batches) and not failures
+
+    def _unsettle(
+        self, queued: Iterable[_Submission], batches: Iterable[str], failure: BaseException
+    ) -> None:
+        """What was interrupted may be committed or not: the state says which files are part of it,
+        and which micro-batch a stream need not repeat."""
+        for name in batches:
+            self._files.pop(name, None)
+        for submission in queued:
+            if not submission.done:
+                interrupted = RuntimeError("the commit was interrupted")
+                submission.failure = failure if isinstance(failure, Exception) else interrupted
+                submission.done = True
 
     def _new_files(self, only: Iterable[str] | None, patient: bool) -> dict[str, MicroBatch]:
         batches = {}

@@ -2,15 +2,17 @@
 
 Law: a version is the whole of all relations. Inside `version()` everything may change; when the
 block ends after `persist`, the next version is durable and readers see all of it at once; after
-any failure, or without `persist`, everything is as it was.
+any failure, or without `persist`, everything is as it was. The store alone says which it is: what is
+raised after the store has the version undoes nothing, and Ctrl-C waits until readers see it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.changes import add, consolidate, negate
 from spark_incr.runtime.contents import Contents
 from spark_incr.runtime.difference import stored_difference
+from spark_incr.runtime.interrupts import Interrupts
 from spark_incr.runtime.persistence import Entries, Entry, read_run
 from spark_incr.runtime.store import Manifest, Store
 
@@ -49,7 +52,8 @@ class Versions:
         self.relations: dict[str, Relation] = {}
         self.mutex = threading.RLock()
         self.published = Published(self.number, 0, {}, {})
-        self._persisted: set[str] | None = None
+        self._interrupts = Interrupts()
+        self._finish: Callable[[], None] = lambda: None
         self._last: tuple[int, dict[str, pa.Table | str]] = (0, {})
         self._moved = threading.Condition()
 
@@ -66,31 +70,28 @@ class Versions:
     @contextmanager
     def version(self) -> Iterator[int]:
         """Make the next version."""
-        with self.mutex:
+        with self.mutex, Interrupts() as self._interrupts:
             version = self.number + 1
             relations = dict(self.relations)
             saved = [(r, {**vars(r), "pending": dict(r.pending)}) for r in relations.values()]
             for arrangement in self.arrangements():
                 arrangement.begin(version)
-            self._persisted = None
             try:
                 yield version
             except BaseException:
-                self.relations = relations
-                self._roll_back(saved, version)
-                self.entries.failed()
+                self._interrupts.hold()
+                self.store.abort()
+                if self.number < version:
+                    self.relations = relations
+                    self._roll_back(saved, version)
+                    self.entries.failed()
+                else:
+                    self._finish()
                 raise
-            if not self._finish():
+            if self.number < version:
                 self._roll_back(saved, version)
-
-    def _finish(self) -> bool:
-        """Show the version to readers, if it was made durable."""
-        changed = self._persisted
-        if changed is None:
-            return False
-        self.entries.committed(self.arrangements())
-        self.publish(changed)
-        return True
+            else:
+                self._finish()
 
     def _roll_back(self, saved: Iterable[tuple[Relation, dict[str, Any]]], version: int) -> None:
         for relation, fields in saved:
@@ -104,11 +105,12 @@ class Versions:
         changed: set[str],
         changes: Mapping[str, pa.Table | str] | None = None,
         record: dict[str, Any] | None = None,
+        then: Callable[[Manifest], None] = lambda manifest: None,
     ) -> None:
         """Make the version durable: `changed` relations, the changes of views, and its record.
 
         A change is not written, since it follows from the runs of this version and the last; only
-        where it does not, a word says so.
+        where it does not, a word says so. `then` is called when readers see the version.
         """
         with self.store.begin() as transaction:
             self.entries.move(transaction.carry(self.store.mostly_dead()))
@@ -128,9 +130,21 @@ class Versions:
                 "changes": {n: c for n, c in (changes or {}).items() if isinstance(c, str)},
                 "record": record or {},
             }
+            self._finish = partial(self._show, changed, dict(changes or {}), then)
+            self._interrupts.hold()
             transaction.commit(body)
-        self._persisted = changed
-        self._last = version, dict(changes or {})
+
+    def _show(
+        self,
+        changed: set[str],
+        changes: dict[str, pa.Table | str],
+        then: Callable[[Manifest], None],
+    ) -> None:
+        """Show readers the version that was made durable."""
+        self._last = self.number, changes
+        self.entries.committed(self.arrangements())
+        self.publish(changed)
+        then(self.store.manifest)
 
     def publish(self, moved: set[str] | frozenset[str] = frozenset()) -> None:
         """Let readers see the relations as they are; `moved` are changed by this version.

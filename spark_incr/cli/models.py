@@ -98,7 +98,7 @@ def shared_engine(options: argparse.Namespace) -> Iterator[SharedEngine]:
     with tempfile.TemporaryDirectory(prefix="spark_incr_") as warehouse:
         confs = {**CONFS, "spark.sql.warehouse.dir": warehouse, **dict(options.conf)}
         shared = SharedEngine(Path(options.state), confs)
-        tell_progress(shared.engine)
+        tell_progress()
         try:
             yield shared
         finally:

@@ -18,7 +18,6 @@ from spark_incr.serve.questions import silence_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_incr.engine import Engine
 
 _LOGGING = Path(__file__).with_name("log4j2-quiet.properties")
 CONFS = {
@@ -46,9 +45,8 @@ def add_conf_option(command: argparse.ArgumentParser) -> None:
     )
 
 
-def tell_progress(engine: Engine) -> None:
-    """Show how far long work has come: the filling of views, merges and compaction."""
-    engine.on_fill = show_progress
+def tell_progress() -> None:
+    """Show how far merges and compaction have come, as the engine shows the filling of views."""
     listen(show_progress)
 
 
@@ -65,8 +63,8 @@ def session(state: str, confs: Sequence[tuple[str, str]]) -> Iterator[SparkSessi
         builder = builder.config(key, value)
     # Spark would start its Python workers by the name python3, in whatever place the PATH has it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    tell_progress()
     spark = spark_incr.session(state=state, builder=builder)
-    tell_progress(spark_incr.engine(spark))
     try:
         with heard_at_once():
             yield spark

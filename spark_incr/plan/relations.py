@@ -36,7 +36,7 @@ from spark_incr.plan.nodes import (
 from spark_incr.plan.padding import padded_pair
 from spark_incr.plan.pivot import pivoted
 from spark_incr.plan.recursion import build_recursion
-from spark_incr.plan.scope import Scope, Visible, column_aliases, spelled
+from spark_incr.plan.scope import Scope, UnknownNameError, Visible, column_aliases, spelled
 from spark_incr.plan.sql_functions import rows_of_function, sql_function, with_arguments
 from spark_incr.plan.subqueries import lateral
 from spark_incr.plan.syntax import (
@@ -271,13 +271,18 @@ def _plain_join(left: Source, join: exp.Join, env: Environment) -> Source:
 def _beside(
     subquery: exp.Expr, left: Source, right: Source, env: Environment
 ) -> tuple[Source, Source, exp.Expr]:
-    """A subquery of an outer join's condition as a column of the side whose columns it reads."""
+    """A subquery of an outer join's condition as a column of the side whose columns it reads: the
+    right one, unless a name is none of its columns."""
     try:
         node, value = subquery_value(env, right[0], subquery, right[1])
         return left, (node, right[1]), value
-    except IncrementalError:
+    except UnknownNameError:
+        pass
+    try:
         node, value = subquery_value(env, left[0], subquery, left[1])
-        return (node, left[1]), right, value
+    except UnknownNameError:
+        raise unsupported(subquery, "a subquery that reads both sides of an outer join") from None
+    return (node, left[1]), right, value
 
 
 def _joined(

@@ -120,6 +120,15 @@ class Names:
         return name
 
 
+class UnknownNameError(IncrementalError):
+    """A name that is no column of the query it stands in, nor of one around it."""
+
+    def __init__(self, node: exp.Column) -> None:
+        refusal = error("INCR_UNSUPPORTED", what=f"the name {'.'.join(p.name for p in node.parts)}")
+        detail = "It is not a column of the FROM clause of its own query or of one around it."
+        super().__init__(refusal.condition, refusal.message, detail, "", position_of(node))
+
+
 def resolve_column(
     node: exp.Column,
     scope: Scope,
@@ -142,13 +151,7 @@ def resolve_column(
         found = find_column(node, enclosing)
         if found is not None:
             return found
-    raise error(
-        "INCR_UNSUPPORTED",
-        what=f"the name {'.'.join(parts)}",
-        detail="It is not a column of the FROM clause of its own query or of one around it.",
-        hint="",
-        position=position_of(node),
-    )
+    raise UnknownNameError(node)
 
 
 def column_aliases(source: exp.Expr, names: tuple[str, ...]) -> tuple[str, ...]:

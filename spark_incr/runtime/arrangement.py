@@ -4,8 +4,8 @@ An arrangement maps an *identity* (the lineage, possibly extended by more column
 columns of a row; at any version an identity has one live row, in a bag possibly several whose weights
 add up. It is a spine of immutable runs, each an Arrow table sorted by a 64-bit hash of the identity. A change replaces rows: the old
 ones are stamped with the version in which they died, the new ones become one more small run, so a
-batch costs O(Δ) to write and O(Δ log n) to look up. Runs merge geometrically, newest first, and
-drop what is dead; a merge reads and writes O(Δ log n) rows amortised.
+batch costs O(Δ) to write and O(Δ log n) to look up. Runs merge geometrically, newest first, drop what
+is dead and add up the weights of what is equal; a merge reads and writes O(Δ log n) rows amortised.
 
 Readers hold a `Snapshot`: runs never change, and a row that died after the reader's version is
 still live for it.
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_incr.runtime.changes import WEIGHT, reweighted, weights
 from spark_incr.runtime.columns import (
     Bools,
     Hashes,
@@ -57,6 +58,11 @@ class Layout:
     schema: pa.Schema
     lineage: tuple[str, ...]
     identity: tuple[str, ...]
+
+    @property
+    def is_bag(self) -> bool:
+        """Whether a row is its identity and a weight."""
+        return WEIGHT in self.schema.names and len(self.schema) == len(self.identity) + 1
 
     @property
     def extended(self) -> bool:
@@ -309,7 +315,10 @@ class Arrangement:
         self.runs = tuple(runs)
 
     def _merged(self, runs: Sequence[Run]) -> Run:
-        """One run in place of several neighbours: live rows only, and kills of elder runs only."""
+        """One run in place of several neighbours: live rows only, and kills of elder runs only.
+
+        Equal rows of a bag become one.
+        """
         live = [run.live_rows(self.version) for run in runs]
         sorted_hashes = [
             run.hashes if rows is None else run.hashes[rows]
@@ -318,6 +327,8 @@ class Arrangement:
         order = merged_order(sorted_hashes)
         hashes = np.concatenate(sorted_hashes)[order]
         rows = _taken(list(zip((run.rows for run in runs), live, strict=True)), order)
+        if self.layout.is_bag:
+            rows, hashes = _added_up(self.layout, rows, hashes)
         killed: dict[int, list[Ints]] = {}
         for run in runs:
             for number, at in run.kills.items():
@@ -341,6 +352,24 @@ class Arrangement:
         result.runs = result._published = tuple(runs)
         result._next_number = max((r.number for r in runs), default=0)
         return result
+
+
+def _added_up(layout: Layout, rows: pa.Table, hashes: Hashes) -> tuple[pa.Table, Hashes]:
+    """Rows of a bag in the order of their hashes, of which equal neighbours become one.
+
+    Where others of the same hash stand between two equal rows, both stay, whose weights add up too.
+    """
+    again = 1 + np.flatnonzero(hashes[1:] == hashes[:-1])
+    if not len(again):
+        return rows, hashes
+    columns = arrays(rows, layout.identity)
+    here, before = ([taken(c, at) for c in columns] for at in (again, again - 1))
+    same = equal_columns(here, before, len(again))
+    if not same.any():
+        return rows, hashes
+    first = np.delete(np.arange(len(hashes)), again[same])
+    total = np.add.reduceat(weights(rows), first)
+    return reweighted(rows_taken(rows, first), total), hashes[first]
 
 
 def _taken(parts: Sequence[tuple[pa.Table, Ints | None]], order: Ints) -> pa.Table:

@@ -2,8 +2,8 @@
 
 Law: after merging Δ into B, the weights of a row add up to its weight in B ⊎ Δ, all of them positive.
 `merge_bag` keeps one entry per row and tells its weight before and after. `add_to_bag` is for bags
-whose weights nobody asks for: entries of one row may stand several times, so that rows that arrive
-need no look-up, and only rows that leave are searched.
+whose weights nobody asks for: entries of one row may stand several times until their runs merge, so
+that rows that arrive need no look-up, and only rows that leave are searched.
 
 A batch is brought into the order of the bag once: its look-ups, in this bag and in those that have
 the same lineage, and its own place as a run all follow that order.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from spark_incr.errors import error
 from spark_incr.runtime.arrangement import Arrangement, Layout, Located
 from spark_incr.runtime.changes import WEIGHT, add, reweighted, weights
 from spark_incr.runtime.columns import Bools, Hashes, Ints, arrays, rows_taken, values
@@ -88,6 +89,13 @@ def arrange(layout: Layout, changes: pa.Table) -> Arranged:
     return Arranged(rows, groups.hashes[kept])
 
 
+def check_left(count: Ints) -> None:
+    """Raise if a row has left more often than it was there: the state is not that of its inputs."""
+    lacking = int((count < 0).sum())
+    if lacking:
+        raise error("INCR_STATE_DISAGREES", detail=f"This holds for {lacking} of its entries.")
+
+
 @dataclass(frozen=True)
 class Departure:
     """Rows that leave a bag: where they are in it, and how often each is left; below 0, it was not
@@ -109,7 +117,7 @@ def find_departing(bag: Arrangement, leaving: Arranged) -> Departure:
 
 def exchange(bag: Arrangement, departure: Departure, arriving: Arranged) -> None:
     """Take the departing rows out of the bag and put the arriving ones in."""
-    assert (departure.left >= 0).all(), "a row was taken out that was not there"
+    check_left(departure.left)
     rows, hashes = arriving.rows, arriving.hashes
     stays = departure.left > 0
     if stays.any():

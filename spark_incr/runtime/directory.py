@@ -71,19 +71,24 @@ class Directory:
     def load(self, version: int) -> Manifest:
         return decode((self.path / manifest_name(version)).read_bytes(), version)
 
-    def publish(self, version: int, manifest: bytes, durable: Callable[[], None]) -> None:
-        """Make a manifest durable and visible once what it names is `durable`, or fail with nothing
-        visible."""
-        final, temporary = self.path / manifest_name(version), self.path / temporary_name(version)
+    def prepare(self, version: int, manifest: bytes, durable: Callable[[], None]) -> None:
+        """Make a manifest durable under its temporary name, once what it names is `durable`."""
         self.step("write manifest")
-        with open(temporary, "wb") as file:
+        with open(self.path / temporary_name(version), "wb") as file:
             file.write(manifest)
             file.flush()
             self.step("fsync manifest")
             os.fsync(file.fileno())
         durable()
+
+    def show(self, version: int) -> None:
+        """Make a prepared manifest visible, and that durable, or fail with nothing visible.
+
+        What is no failure of the disk undoes nothing: the manifest may be visible after it.
+        """
+        final = self.path / manifest_name(version)
         self.step("rename manifest")
-        os.rename(temporary, final)
+        os.rename(self.path / temporary_name(version), final)
         try:
             self.sync()
         except OSError as failure:
@@ -94,6 +99,10 @@ class Directory:
             except OSError:
                 raise DoubtfulError(failure, removed=True) from failure
             raise
+
+    def shows(self, version: int) -> bool:
+        """Whether the manifest of a version is visible."""
+        return (self.path / manifest_name(version)).exists()
 
     def sync(self) -> None:
         self.step("fsync directory")

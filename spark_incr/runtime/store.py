@@ -3,7 +3,8 @@
 Law: commit = write the data, fsync, write the manifest under a temporary name, fsync, rename,
 fsync the directory. The rename is the commit: a crash before it leaves the last version, a crash
 after it leaves the next one, and recovery deletes what no kept manifest names. A failure that the
-process survives is undone, so its caller may go on from the last version.
+process survives is undone, so its caller may go on from the last version. Only the disk fails a
+commit after the rename: what interrupts it there, whatever it is, is raised with the version made.
 
 One writer, under a lock; any number of readers. A reader of this process pins its version; a
 reader of another process maps every file of its version as it opens it, so the files may be
@@ -27,6 +28,7 @@ import pyarrow as pa
 from spark_incr.errors import error
 from spark_incr.runtime.datafile import DataWriter, MappedFile
 from spark_incr.runtime.directory import Directory, DoubtfulError, Fault, versions_in
+from spark_incr.runtime.interrupts import Interrupts
 from spark_incr.runtime.lock import Lock
 from spark_incr.runtime.manifest import (
     DATA_NAME,
@@ -99,8 +101,7 @@ class Store:
 
     def close(self) -> None:
         """Abort what is open and let go of the lock; tables that were read stay valid."""
-        if self._transaction is not None:
-            self._transaction.abort()
+        self.abort()
         self._maps.clear()
         self._disk.shutdown()
         if self._lock is not None:
@@ -218,6 +219,11 @@ class Store:
         self._transaction = Transaction(self)
         return self._transaction
 
+    def abort(self) -> None:
+        """Forget what is open, also where an interrupt came before its block began or ended."""
+        if self._transaction is not None:
+            self._transaction.abort()
+
     def mostly_dead(self, manifest: Manifest | None = None) -> list[Segment]:
         """The live segments that are worth a `carry`, so that their files can be deleted.
 
@@ -331,23 +337,49 @@ class Transaction:
         if unknown:
             raise ValueError(f"the body names files that are not kept: {sorted(unknown)}")
         timestamp_ms = max(time.time_ns() // 1_000_000, store.manifest.timestamp_ms)
+        made = Manifest(self.version, timestamp_ms, body)
         try:
             manifest = encode(self.version, timestamp_ms, text)
             with self._syncing() if own & live.keys() else nullcontext(_nothing) as durable:
-                self._directory.publish(self.version, manifest, durable)
+                self._directory.prepare(self.version, manifest, durable)
+            self._show(made, live, own)
         except OSError as failure:
-            if isinstance(failure, DoubtfulError):
-                # A crash may bring the manifest back; the file that it names must be there then.
-                store._doubtful |= own
-                store._stuck = not failure.removed
             raise self._failed(failure) from failure
         with store._mutex:
-            store.manifest = Manifest(self.version, timestamp_ms, body)
-            store._kept[self.version] = live
             store._doubtful.clear()
-            self._end()
             store._expire()
-        return store.manifest
+        return made
+
+    def _show(self, made: Manifest, live: dict[str, int], own: set[str]) -> None:
+        """The rename, after which the store has the version unless the manifest could be removed.
+
+        A removal that is perhaps not durable is a doubt: a crash may bring the manifest back, and
+        the file that it names must be there then.
+        """
+        store = self._store
+        with Interrupts() as interrupts:
+            interrupts.hold()
+            try:
+                self._directory.show(self.version)
+            except DoubtfulError as failure:
+                store._doubtful |= own
+                store._stuck = not failure.removed
+                raise
+            except OSError:
+                raise
+            except BaseException:
+                if self._directory.shows(self.version):
+                    self._become(made, live)
+                else:
+                    store._doubtful |= own
+                raise
+            self._become(made, live)
+
+    def _become(self, made: Manifest, live: dict[str, int]) -> None:
+        with self._store._mutex:
+            self._store._kept[made.version] = live
+            self._store.manifest = made
+            self._end()
 
     def _syncing(self) -> AbstractContextManager[Callable[[], None]]:
         """The data file becomes durable while its manifest is written."""
@@ -390,8 +422,8 @@ class Transaction:
     def _end(self) -> None:
         self._store._transaction = None
         if self._writer is not None:
-            self._writer.close()
             self._store._sizes[self._writer.name] = self._writer.size
+            self._writer.close()
 
     def _failed(self, failure: OSError) -> Exception:
         self.abort()

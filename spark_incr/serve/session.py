@@ -23,7 +23,6 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from spark_incr.engine import Engine, Relation
 from spark_incr.errors import error
 from spark_incr.java import ensure_java
-from spark_incr.progress import show_progress
 from spark_incr.serve.catalog_calls import CatalogCalls
 from spark_incr.serve.execute import execute, frame_of
 from spark_incr.serve.frame_writes import guard_frames
@@ -70,7 +69,6 @@ class Door:
         # threads that share the session do not see each other's versions.
         self._reading = threading.RLock()
         engine.on_relations = self.declare
-        engine.on_fill = show_progress
         self.declare()
 
     def declare(self) -> None:

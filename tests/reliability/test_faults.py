@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import zlib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,15 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_incr import history, runner, versions
 from spark_incr.cli import main
 from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
 from spark_incr.inspection import check_views
+from spark_incr.runtime import directory, interrupts, store
 from spark_incr.runtime.directory import Directory
 from spark_incr.serve.session import disable
+from tests.interrupting import Lines
 from tests.sources.streams import bag, bag_of, column, opened, put, reopened, run
 
 
@@ -99,6 +103,71 @@ def test_a_disk_that_fails_at_any_step(engine: Engine, tmp_path: Path) -> None:
     for name in VIEWS:
         run(engine, f"REFRESH INCREMENTAL VIEW {name} FULL")
     assert contents(engine) == after
+
+
+def test_ctrl_c_at_any_moment_of_a_commit(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine and its directory agree on the version, and no row is lost or comes twice."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    inbox = tmp_path / "in"
+    shop(engine, inbox)
+    lines = Lines(store, directory, versions, interrupts, runner, history, after="persist")
+    expected = contents(engine)
+    for place in range(10_000):
+        put(inbox, [{"k": 1, "y": place}])
+        before = engine.version
+        interrupted = lines.interrupt(place, engine.process_available)
+        assert engine.version == versions_on_disk(engine)[-1], place
+        last = engine.history.last
+        assert last is not None
+        assert last.version == engine.version >= before, place
+        engine.process_available()
+        assert engine.version == before + 1, place
+        expected["s"] += bag_of((1, place))
+        expected["j"] += bag_of((1, 1, place), (1, 2, place))
+        assert contents(engine) == expected, place
+        if not interrupted:
+            break
+    assert place > 100
+    engine = reopened(engine)
+    assert contents(engine) == expected
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, MemoryError])
+def test_what_is_raised_before_any_step(
+    engine: Engine, tmp_path: Path, interrupt: type[BaseException]
+) -> None:
+    shop(engine, tmp_path / "in")
+    seen: list[str] = []
+    place = 0
+
+    def fault(step: str) -> None:
+        seen.append(step)
+        if len(seen) - 1 == place:
+            raise interrupt
+
+    while place <= len(seen):
+        expected, version = contents(engine), engine.version
+        seen.clear()
+        engine.versions.store._directory = Directory(engine.path, fault)
+        with suppress(interrupt):
+            engine.commit({"t": {"insert": rows((1, place))}})
+            assert len(seen) <= place, "what was raised is lost"
+        engine.versions.store._directory = Directory(engine.path, lambda _: None)
+        assert engine.version == versions_on_disk(engine)[-1], seen
+        if engine.version == version:
+            engine.commit({"t": {"insert": rows((1, place))}})
+        expected["t"] += bag_of((1, place))
+        assert contents(engine)["t"] == expected["t"], seen
+        engine = reopened(engine)
+        assert contents(engine)["t"] == expected["t"], seen
+        place += 1
+    assert place >= 8
+
+
+def versions_on_disk(engine: Engine) -> list[int]:
+    return Directory(engine.path, lambda _: None).versions()
 
 
 def manifest_of(engine: Engine) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from spark_incr.runtime import keys
 from spark_incr.runtime.arrangement import Arrangement, Layout, Snapshot, scatter
-from spark_incr.runtime.bag import bag_layout, merge_bag
+from spark_incr.runtime.bag import add_to_bag, bag_layout, merge_bag
 from spark_incr.runtime.changes import WEIGHT, consolidate
 from spark_incr.runtime.columns import arrays
 from spark_incr.runtime.run import Run
@@ -202,6 +202,50 @@ def test_a_bag_is_the_sum_of_its_batches(
             found = {row[:-1]: row[-1] for row in tuples(live.select([*SCHEMA.names, WEIGHT]))}
             assert len(found) == live.num_rows
             assert found == {row: weight for row, weight in model.items() if weight}
+
+
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(ROWS, st.integers(-2, 2)), max_size=8), min_size=1, max_size=8
+    ),
+    mask=st.sampled_from(MASKS),
+    lineage=st.sampled_from([("k",), ("k", "s"), ("s", "k", "v"), ()]),
+)
+def test_a_bag_that_is_added_to_is_the_sum_too(
+    batches: list[list[tuple[Any, int]]], mask: int, lineage: tuple[str, ...]
+) -> None:
+    """Rows arrive without a look-up; each leaves as often as it is there, at most."""
+    with mock.patch.object(keys, "HASH_MASK", np.uint64(mask)):
+        bag = Arrangement(bag_layout(SCHEMA, lineage))
+        model: Counter[Any] = Counter()
+        held: list[tuple[Snapshot, Counter[Any]]] = []
+        for version, batch in enumerate(batches):
+            possible = [(r, w) for r, w in dict(batch).items() if model[r] + w >= 0]
+            rows = table([r for r, _ in possible])
+            bag.begin(version + 1)
+            add_to_bag(
+                bag, rows.append_column(WEIGHT, pa.array([w for _, w in possible], pa.int64()))
+            )
+            model.update(dict(possible))
+            held.append((bag.snapshot(), Counter(model)))
+            held.append((reloaded(bag).snapshot(), Counter(model)))
+            for snapshot, then in held:
+                found: Counter[Any] = Counter()
+                for row in tuples(snapshot.rows().select([*SCHEMA.names, WEIGHT])):
+                    found[row[:-1]] += row[-1]
+                assert +found == +then
+
+
+@pytest.mark.parametrize("columns", [SCHEMA, pa.schema([])], ids=["rows", "a number"])
+def test_a_row_that_comes_again_and_again_is_one_entry(columns: pa.Schema) -> None:
+    bag = Arrangement(bag_layout(columns, tuple(columns.names)))
+    row = table([(1, "a", 0.5)]).select(columns.names)
+    once = row.append_column(WEIGHT, pa.array([1], pa.int64()))
+    for version in range(1, 3_001):
+        bag.begin(version)
+        add_to_bag(bag, once)
+    assert bag.snapshot().count() == 1
+    assert tuples(bag.snapshot().rows())[0][-1] == 3_000
 
 
 def test_small_batches_leave_few_runs_and_do_not_rewrite_the_rest() -> None:

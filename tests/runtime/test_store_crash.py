@@ -1,7 +1,8 @@
-"""Between any two steps of a commit the process may die, or the disk may fail.
+"""Between any two steps of a commit the process may die, the disk may fail, or Ctrl-C may come.
 
 After a crash the directory opens at the version before, or at the one after if the rename was
-done, and holds nothing else. After a failure the same store goes on from the version before.
+done, and holds nothing else. After a failure the same store goes on from the version before, and
+after an interrupt from the one that others see.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ import pyarrow as pa
 import pytest
 
 from spark_incr.errors import IncrementalError
+from spark_incr.runtime import datafile, directory, interrupts
+from spark_incr.runtime import store as store_module
 from spark_incr.runtime.store import Manifest, Segment, Store
+from tests.interrupting import Lines
 
 RETAIN = 2
 STEPS = [
@@ -81,6 +85,15 @@ def commit(store: Store) -> Manifest:
     written = [transaction.write(number(transaction.version * k)) for k in (1, -1)]
     carried = transaction.carry(with_carry).values()
     return transaction.commit({"runs": [s.to_json() for s in (*written, *carried)]})
+
+
+def commit_or_abort(store: Store) -> None:
+    """The same, by a caller that outlives what is raised."""
+    try:
+        commit(store)
+    except BaseException:
+        store.abort()
+        raise
 
 
 def runs(manifest: Manifest) -> list[dict[str, object]]:
@@ -210,6 +223,76 @@ def test_a_disk_that_stays_full_from_any_step_on(tmp_path: Path, place: int) -> 
     store.close()
     with Store.open(tmp_path, retain_versions=RETAIN) as reopened:
         check(reopened, tmp_path, 4 if renamed else 3)
+
+
+def seen_by_others(path: Path) -> int:
+    with Store.open(path, read_only=True) as reader:
+        for run in runs(reader.manifest):
+            reader.read(Segment.from_json(run))
+        return reader.manifest.version
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("place", range(len(STEPS)), ids=lambda i: f"{i}-{STEPS[i]}")
+def test_an_interrupt_before_any_step(
+    tmp_path: Path, place: int, interrupt: type[BaseException]
+) -> None:
+    store, faults = prepared(tmp_path)
+    faults.arm(interrupt(), lambda i: i == place)
+    with pytest.raises(interrupt):
+        commit_or_abort(store)
+    version = 4 if place >= COMMITTED else 3
+    assert store.manifest.version == seen_by_others(tmp_path) == version
+    commit_or_abort(store)
+    check(store, tmp_path, version + 1)
+    store.close()
+    with Store.open(tmp_path, retain_versions=RETAIN) as reopened:
+        check(reopened, tmp_path, version + 1)
+
+
+@pytest.mark.parametrize("place", range(COMMITTED, DURABLE + 2))
+def test_an_interrupt_while_a_failure_is_undone(tmp_path: Path, place: int) -> None:
+    """The directory cannot be made durable, and Ctrl-C comes as the rename is taken back."""
+    store, faults = prepared(tmp_path)
+
+    def before_each(step: str) -> None:
+        faults.seen.append(step)
+        if len(faults.seen) - 1 == place:
+            raise KeyboardInterrupt
+        if step == "fsync directory":
+            raise full()
+
+    faults.seen = []
+    store._directory = directory.Directory(tmp_path, before_each)
+    with pytest.raises(KeyboardInterrupt):
+        commit_or_abort(store)
+    store._directory = directory.Directory(tmp_path, faults)
+    assert store.manifest.version == seen_by_others(tmp_path)
+    commit_or_abort(store)
+    check(store, tmp_path, store.manifest.version)
+    store.close()
+
+
+def test_ctrl_c_at_any_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it leaves is the version before or the one after, for the store as for others."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    lines = Lines(store_module, directory, datafile, interrupts)
+    store, _ = prepared(tmp_path)
+    moved = 0
+    for place in range(10_000):
+        before = store.manifest.version
+        interrupted = lines.interrupt(place, lambda: commit_or_abort(store))
+        after = store.manifest.version
+        assert after == seen_by_others(tmp_path), place
+        assert after in ((before, before + 1) if interrupted else (before + 1,)), place
+        moved += after - before
+        if not interrupted:
+            break
+    assert 50 < moved < place
+    version = store.manifest.version
+    store.close()
+    with Store.open(tmp_path, retain_versions=RETAIN) as reopened:
+        check(reopened, tmp_path, version)
 
 
 def test_a_manifest_that_may_come_back_keeps_its_data(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +15,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 import spark_incr
+from spark_incr import definitions
 from spark_incr.errors import IncrementalError, Position
 
 
@@ -341,3 +344,64 @@ def test_values_of_commits_stay_what_they_are(
     else:
         engine.commit({"t": {"insert": rows_}})
     assert sorted(row[0] for row in session.sql("SELECT x FROM t").collect()) == sorted(kept or [])
+
+
+    ("subquery", "what"),
+    [
+        ("SELECT 1 FROM s TABLESAMPLE (10 PERCENT) WHERE s.k = r.k", "TABLESAMPLE"),
+        ("SELECT 1 FROM s TABLESAMPLE (10 PERCENT) WHERE s.k = l.k", "TABLESAMPLE"),
+        ("SELECT 1 FROM s WHERE s.k = r.k AND s.x = l.x", "both sides of an outer join"),
+    ],
+)
+def test_a_subquery_of_an_outer_join_is_refused_for_what_it_is(
+    session: SparkSession, subquery: str, what: str
+) -> None:
+    """And not because it cannot stand beside the other side."""
+    for name in "lrs":
+        session.sql(f"CREATE INCREMENTAL TABLE {name} (k INT, x INT)")
+    query = f"SELECT l.k FROM l LEFT JOIN r ON l.k = r.k AND EXISTS ({subquery})"
+    assert what in refused(session, f"CREATE INCREMENTAL VIEW v AS {query}").message
+
+
+def test_a_view_that_another_version_kept_is_computed_anew_and_it_is_told(
+    session: SparkSession, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.sql("CREATE INCREMENTAL VIEW a AS SELECT k FROM t")
+    session.sql("CREATE INCREMENTAL VIEW b AS SELECT sum(k) AS s FROM a")
+    session.sql("CREATE INCREMENTAL VIEW c AS SELECT 10 DIV k AS q FROM t")
+    session.sql("INSERT INTO t VALUES (1), (2)")
+    with pytest.warns(RuntimeWarning, match="INCR_VIEW_FAILED"):
+        session.sql("INSERT INTO t VALUES (0)")
+    spark_incr.disable(session)
+    shown: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(
+        sys.modules["spark_incr.engine"], "show_progress", lambda *told: shown.append(told)
+    )
+    monkeypatch.setattr(definitions, "plan_fingerprint", lambda plan: "of another version")
+    with pytest.warns(RuntimeWarning) as warned:
+        again = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    told = [str(w.message).split(":")[0] for w in warned if w.category is RuntimeWarning]
+    assert told == [
+        "[INCR_VIEW_OUTDATED] view a is computed anew",
+        "[INCR_VIEW_OUTDATED] view b is computed anew",
+        "[INCR_VIEW_OUTDATED] view c is computed anew",
+        "[INCR_VIEW_DAMAGED] the stored state of c is damaged",
+    ]
+    assert ("a", 3, 3) in shown
+    try:
+        assert rows(again, "SELECT * FROM b") == [(3,)]
+        for name in "ab":
+            history = again.sql(f"DESCRIBE HISTORY INCREMENTAL VIEW {name}").collect()
+            assert history[0]["operation"] == "open"
+        again.sql("DELETE FROM t WHERE k = 0")
+        again.sql("REFRESH INCREMENTAL VIEW c FULL")
+    finally:
+        spark_incr.disable(again)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        last = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    try:
+        assert rows(last, "SELECT * FROM c") == [(5,), (10,)]
+    finally:
+        spark_incr.disable(last)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_incr.engine import Engine
 from spark_incr.errors import IncrementalError
+from spark_incr.sources.files import MicroBatch
 from tests.sources.streams import bag, bag_of, column, put, reopened, run
 
 
@@ -373,3 +377,51 @@ def test_files_that_only_spark_reads(engine: Engine, inbox: Path) -> None:
         engine.refresh_source(name)
     assert bag(engine.source("o").to_arrow()) == bag_of((1, "a"), (2, None))
     assert bag(engine.source("c").to_arrow()) == bag_of(("a;b", 1), ("c", 2))
+
+
+def waiting(engine: Engine, *batches: MicroBatch) -> list[Future[None]]:
+    """Threads that submit batches of `s`, one after the other, while another leads."""
+    pool = ThreadPoolExecutor(len(batches))
+    futures = []
+    for number, batch in enumerate(batches, 1):
+        futures.append(pool.submit(engine.runner.submit, "s", batch))
+        while len(engine.runner._queue) < number:
+            time.sleep(0.001)
+    pool.shutdown(wait=False)
+    return futures
+
+
+def batch_of(key: str) -> MicroBatch:
+    return MicroBatch(pa.table({"k": [key], "x": pa.array([1], pa.int64())}))
+
+
+def test_each_submission_of_a_source_is_committed(engine: Engine, inbox: Path) -> None:
+    source(engine, inbox, "k STRING, x BIGINT")
+    before = engine.version
+    with engine.runner._leader:
+        futures = waiting(engine, *map(batch_of, "abc"))
+    for future in futures:
+        future.result()
+    assert bag(engine.source("s").to_arrow()) == bag_of(("a", 1), ("b", 1), ("c", 1))
+    assert engine.version == before + 3
+
+
+def test_a_submission_that_was_interrupted_is_not_done(
+    engine: Engine, inbox: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the thread that leads: the one that waits for it hears that nothing was committed."""
+    source(engine, inbox, "k STRING, x BIGINT")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with engine.runner._leader:
+        [future] = waiting(engine, batch_of("a"))
+        monkeypatch.setattr(engine, "advance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.process_available()
+        monkeypatch.undo()
+    with pytest.raises(RuntimeError, match="interrupted"):
+        future.result()
+    engine.process_available()
+    assert engine.source("s").to_arrow().num_rows == 0

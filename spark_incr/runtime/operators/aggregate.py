@@ -17,7 +17,7 @@ from spark_incr.plan.stages import ROWS, Accumulator, AggregateStage, Derived, M
 from spark_incr.plan.types import arrow_schema, arrow_type
 from spark_incr.runtime.answers import ANSWERS
 from spark_incr.runtime.arrangement import Arrangement, Layout, Located, Snapshot
-from spark_incr.runtime.bag import Weights, bag_layout, merge_bag
+from spark_incr.runtime.bag import Weights, bag_layout, check_left, merge_bag
 from spark_incr.runtime.changes import (
     WEIGHT,
     add,
@@ -228,7 +228,7 @@ class AggregateOperator:
 
     def _exist(self, after: _States) -> Bools:
         count = after[ROWS][0]
-        assert (count >= 0).all(), "a row was taken out that was not there"
+        check_left(count)
         return np.ones(len(count), np.bool_) if self.stage.scalar else count > 0
 
     # Accumulators
@@ -278,7 +278,9 @@ class AggregateOperator:
         group = batch.groups.of_rows()[row[first]]
         if not multiset.kept:
             return _MultisetChange(rows, group, Weights(np.zeros_like(total[kept]), total[kept]))
-        return _MultisetChange(rows, group, merge_bag(self._multisets[multiset.name], rows))
+        merged = merge_bag(self._multisets[multiset.name], rows)
+        check_left(merged.after)
+        return _MultisetChange(rows, group, merged)
 
     @property
     def _derived(self) -> list[str]:

@@ -18,6 +18,7 @@ from spark_incr.plan.nodes import Node
 from spark_incr.plan.stages import ROWS, AggregateStage
 from spark_incr.plan.types import arrow_type
 from spark_incr.runtime.arrangement import Arrangement, Layout
+from spark_incr.runtime.bag import check_left
 from spark_incr.runtime.changes import weights, with_weights
 from spark_incr.runtime.columns import Ints, arrays, from_values, rows_taken, taken, values
 from spark_incr.runtime.keys import group_rows
@@ -128,7 +129,7 @@ class FoldedJoinOperator:
             for a in self._accumulators
         }
         count = after[ROWS][0]
-        assert (count >= 0).all(), "a row was taken out that was not there"
+        check_left(count)
         vectors = [vector for a in self._accumulators for vector in after[a.name]]
         rows, kept = self._states(arrays(delta, self._keys), vectors), np.flatnonzero(count)
         self._state.replace(located, rows_taken(rows, kept), hashes[kept])
