@@ -346,6 +346,7 @@ def test_values_of_commits_stay_what_they_are(
     assert sorted(row[0] for row in session.sql("SELECT x FROM t").collect()) == sorted(kept or [])
 
 
+@pytest.mark.parametrize(
     ("subquery", "what"),
     [
         ("SELECT 1 FROM s TABLESAMPLE (10 PERCENT) WHERE s.k = r.k", "TABLESAMPLE"),
