@@ -61,7 +61,11 @@ def compile_view(engine: Engine, statement: CreateView) -> tuple[Compiled, Spark
     analysis = SparkAnalysis(engine.spark, counted=counted)
     names = tuple(column.name for column in statement.columns)
     place = statement.body_position
-    compiled = compile_query(statement.query_text, names, engine, analysis, place, statement.policy)
+    # Rows are evaluated in the same session, under names and settings that are put there for it.
+    with engine.versions.mutex:
+        compiled = compile_query(
+            statement.query_text, names, engine, analysis, place, statement.policy
+        )
     return compiled, analysis
 
 
