@@ -108,6 +108,9 @@ class Door:
         text = substituted(self.spark, text)
         heard = hear(self.engine, text)
         if isinstance(heard, Own):
+            if args:
+                what = "it takes no parameters"
+                raise error("INCR_SYNTAX", what=what, hint="Write their values as literals.")
             statement = admitted(heard.statement, self.views.admit)
             with unlogged():
                 return execute(self.engine, self.spark, statement, text)

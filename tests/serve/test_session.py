@@ -147,6 +147,8 @@ def test_values_and_frames_stand_in_statements(session: SparkSession) -> None:
     session.sql("DELETE FROM numbers WHERE n = {least}", least=0)
     found = session.sql("SELECT n FROM numbers WHERE n > {least}", least=1)
     assert found.collect() == [(2,)]
+    with pytest.raises(IncrementalError, match="no parameters"):
+        session.sql("CREATE INCREMENTAL VIEW v AS SELECT n + :x AS m FROM numbers", args={"x": 1})
     session.sql("DROP INCREMENTAL TABLE numbers")
 
 
