@@ -12,6 +12,8 @@ import contextlib
 import importlib
 import json
 import logging
+import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -226,6 +228,7 @@ def main() -> int:
     options = parser.parse_args()
     print(f"seed {options.seed}, {options.examples} examples", flush=True)
     ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("spark_incr fuzz")
