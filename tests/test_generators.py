@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.grammar import hidden
 from tests.oracle import check, delete, insert, together, update
 
 TABLES = {"t": "id INT, k INT, xs ARRAY<INT>, m MAP<STRING, INT>", "u": "b INT"}
@@ -52,3 +54,21 @@ QUERIES = """
 def test_generators(spark: SparkSession, query: str) -> None:
     check(spark, TABLES, query, BATCHES)
     check(spark, TABLES, query, BATCHES, created_after=2)
+
+
+def test_what_null_hides_is_not_generated(spark: SparkSession) -> None:
+    lists = pa.array([[1, None], [2, 3], [], [4]], pa.list_(pa.int32()))
+    maps = pa.array([[("b", 1), ("a", 2)], [("z", 3)], [], [("c", 4)]], pa.map_(pa.string(), pa.int32()))  # fmt: skip
+    inner = pa.StructArray.from_arrays([lists, maps], ["xs", "m"])
+    structs = hidden(inner, pa.array([True, False, True, False]))
+    rows = pa.table({"id": pa.array([1, 2, 3, 4], pa.int32()), "s": structs})
+    queries = [
+        "SELECT id, explode(s.xs) AS e FROM t",
+        "SELECT id, posexplode_outer(s.xs) AS (p, e) FROM t",
+        "SELECT id, explode(s.m) FROM t",
+        "SELECT id, s.xs[0] AS x, size(s.xs) AS n, s.m['z'] AS z FROM t WHERE id <> 3",
+        "SELECT s.xs AS xs, count(*) AS n, min(s) AS least FROM (SELECT id, struct(s.xs) AS s FROM t) GROUP BY s.xs",
+        "SELECT s.m AS m, count(*) AS n FROM t GROUP BY s.m",
+    ]
+    batches = [{"t": {"insert": rows}}, {"t": {"delete": rows[1:3]}}]
+    check(spark, {"t": "id INT, s STRUCT<xs: ARRAY<INT>, m: MAP<STRING, INT>>"}, queries, batches)

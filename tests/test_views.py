@@ -457,6 +457,29 @@ def test_moments_of_large_doubles(spark: SparkSession) -> None:
     check(spark, {"t": "k STRING, x DOUBLE, y DOUBLE"}, queries, batches, magnitude=1.0)
 
 
+DIGITS = """
+    SELECT id, d > 0 AS a, d > 0L AS b, d > CAST(0 AS BIGINT) AS c, d > -1L AS e, d BETWEEN 0 AND 5 AS f FROM t
+    SELECT id, d > z AS a, d = y AS b, d > x AS c FROM (SELECT id, d, 0 AS z, 5L AS y, -1 AS x FROM t)
+    SELECT id, b FROM (SELECT id, d = z AS b FROM (SELECT id, d, 5 AS z FROM t)) WHERE b
+    SELECT id FROM (SELECT id, d, 5 AS z FROM t UNION ALL SELECT id, d, 0 FROM t) WHERE d = z
+    SELECT id, d + z AS a, d * z AS b, d / z AS c, typeof(d + z) AS e FROM (SELECT id, d, 5 AS z FROM t)
+    SELECT id, j FROM t JOIN u ON d = j WHERE d <> 0
+    SELECT id, CASE WHEN d = z THEN z END AS a FROM t CROSS JOIN (SELECT 5 AS z)
+""".strip().splitlines()
+
+
+def test_digits_count_in_whole_numbers_that_are_written_and_in_no_others(
+    spark: SparkSession,
+) -> None:
+    rows = [(i, Decimal(text)) for i, text in enumerate(["0", "1E-30", f"5.{'0' * 29}1", "5"])]
+    batches = [
+        together(insert("t", *rows[:3]), insert("u", (0,), (5,))),
+        together(insert("t", rows[3]), delete("t", rows[0])),
+        delete("t", *rows[1:3]),
+    ]
+    check(spark, {"t": "id INT, d DECIMAL(38, 30)", "u": "j INT"}, DIGITS, batches)
+
+
 T_ROWS = [
     (1, 10, "p"),
     (1, 20, "q"),

@@ -17,6 +17,7 @@ import pyspark.sql.types as T
 from sqlglot import exp
 
 from spark_incr.plan.types import Schema
+from spark_incr.sql.dialect import is_suffixed
 
 
 @dataclass(frozen=True)
@@ -332,14 +333,34 @@ def substitute(expression: exp.Expr, values: dict[str, exp.Expr]) -> exp.Expr:
 
     def change(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and node.name in values:
-            value = values[node.name]
-            copied = value.copy()
-            return (
-                copied if isinstance(copied, (exp.Column, exp.Literal)) else exp.Paren(this=copied)
-            )
+            value = values[node.name].copy()
+            return value if node is whole else _in_place(value)
         return node
 
-    return expression.transform(change)
+    whole = expression.copy()
+    return whole.transform(change, copy=False)
+
+
+def _in_place(value: exp.Expr) -> exp.Expr:
+    """What a column holds, in the place of the column.
+
+    A whole number is no literal there: beside a decimal Spark counts the digits of a literal, but takes
+    a column for as many as its type has.
+    """
+    type_ = _written_type(value)
+    if type_ is not None:
+        return exp.Cast(this=value, to=type_)
+    return value if isinstance(value, (exp.Column, exp.Literal)) else exp.Paren(this=value)
+
+
+def _written_type(value: exp.Expr) -> exp.DataType | None:
+    """The type of a whole number that is written, or of a literal that has it behind it; else None."""
+    if is_suffixed(value):
+        return next(value.find_all(exp.DataType)).copy()
+    number = int(value.to_py()) if value.is_int else 2**63
+    kinds = (("INT", 31), ("BIGINT", 63))
+    fitting = [name for name, bits in kinds if -(2**bits) <= number < 2**bits]
+    return exp.DataType.build(fitting[0]) if fitting else None
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:

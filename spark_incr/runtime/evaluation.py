@@ -21,7 +21,7 @@ from spark_incr.runtime.clock import evaluating
 from spark_incr.runtime.columns import single
 from spark_incr.runtime.expressions import Evaluate, Settings, compile_expression, subexpressions
 from spark_incr.runtime.expressions.evaluation import UndecidedError
-from spark_incr.sql.dialect import print_sql
+from spark_incr.sql.dialect import is_suffixed, print_sql
 
 
 class Evaluator(Protocol):
@@ -154,6 +154,8 @@ def _with_constants(expression: exp.Expr, schema: Schema, evaluator: Evaluator) 
     def named(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Lambda):
             return node.copy()  # what reads its parameters is not constant
+        if is_suffixed(node):
+            return node.copy()  # a literal, which Spark does not take for a column
         if not isinstance(node, _FOLDED) or columns_in(node) or node.find(exp.Lambda):
             return node
         return column(constants.setdefault(node, f"__incr_constant_{len(constants)}"))

@@ -533,6 +533,12 @@ _OPERATORS: tuple[type[exp.Expr], ...] = (
 _NO_OPERAND = (exp.Paren, exp.Not, exp.Interval, exp.Pivot, exp.Escape)
 
 
+def is_suffixed(node: exp.Expr) -> bool:
+    """Whether a node is a literal with its type behind it, as 5L or -5L, which is read as a cast."""
+    number = node.this if isinstance(node, exp.Neg) else node
+    return isinstance(number, exp.Cast) and bool(number.meta.get(_SUFFIXED))
+
+
 def bracketed(tree: exp.Expr) -> exp.Expr:
     """The tree with every operation in parentheses: its text has one reading.
 
