@@ -339,12 +339,14 @@ class Engine:
         definitions.rebuild_view(self, name)
 
     def refresh_source(self, name: str, full: bool = False) -> None:
-        """Read what a source holds now; with `full`, forget it first and read it from its start."""
+        """Read what a source holds now; with `full`, from its start, in place of what it has."""
         relation = self.relation_named(name, "source")
         if full:
-            self.runner.halt(relation.name)
-            definitions.rebuild_source(self, relation)
-            self.runner.rewind(relation)
+            self.runner.read_anew(
+                relation,
+                lambda batches, ms: definitions.rebuild_source(self, relation, batches, ms),
+            )
+            return
         self.runner.attached(relation)
         self.runner.available([relation.name])
 

@@ -189,6 +189,11 @@ def readers_of(relation: Relation, relations: Iterable[Relation]) -> list[Relati
     return result
 
 
+def next_generation(source: Relation) -> int:
+    """The number of the checkpoint by which the stream of a source would be read anew."""
+    return int(source.offsets.get("generation", 0)) + 1
+
+
 @dataclass(frozen=True)
 class Published:
     """All relations as of one version; readers take it whole, so what they see fits together."""
