@@ -99,17 +99,18 @@ def create_source(engine: Engine, definition: SourceDefinition, or_replace: bool
     with versions.version() as version:
         relation = Relation(definition.name, Source(definition), None, definition.schema)
         _add(engine, relation, version)
-        changed = {relation.name}
-        if definition.quarantines and engine.find(rejected_name(definition.name)) is None:
-            changed.add(_add_rejected(engine, definition, version))
-        versions.persist(version, changed)
+        versions.persist(version, {relation.name, *_add_rejected(engine, definition, version)})
     return f"created source {definition.name}"
 
 
-def _add_rejected(engine: Engine, definition: SourceDefinition, version: int) -> str:
+def _add_rejected(engine: Engine, definition: SourceDefinition, version: int) -> set[str]:
+    """Have the table of what a source sets aside; says what was added."""
     table = definition.rejected()
+    known = engine.find(table.name)
+    if not definition.quarantines or (known is not None and known.schema == table.schema):
+        return set()
     _add(engine, Relation(table.name, Table(table), None, table.schema), version)
-    return table.name
+    return {table.name}
 
 
 def _grow(engine: Engine, relation: Relation, source: Source, definition: SourceDefinition) -> str:
@@ -119,12 +120,9 @@ def _grow(engine: Engine, relation: Relation, source: Source, definition: Source
     grown(source.definition, definition)
     versions = engine.versions
     with versions.version() as version:
-        changed = {relation.name}
         relation.state = source.grown(definition, version)
         relation.schema = definition.schema
-        if definition.quarantines and engine.find(rejected_name(definition.name)) is None:
-            changed.add(_add_rejected(engine, definition, version))
-        versions.persist(version, changed)
+        versions.persist(version, {relation.name, *_add_rejected(engine, definition, version)})
     return f"replaced source {definition.name}"
 
 
@@ -341,7 +339,7 @@ def _rebuild_readers(
     engine: Engine, relation: Relation, version: int, maintained: Maintained
 ) -> None:
     """Fill all views above a relation anew; one that fails has no rows until it is rebuilt itself."""
-    for reader in readers_of(relation, engine.relations):
+    for reader in readers_of([relation], engine.relations):
         try:
             _rebuild(engine, reader, version, maintained)
         except VIEW_FAILURES as failure:  # noqa: PERF203, each view stands alone
@@ -396,7 +394,7 @@ def _rebuild_over(
     """Fill the views over a relation anew, and let all others follow the changes."""
     rebuilt = Maintained()
     _rebuild_readers(engine, relation, version, rebuilt)
-    over = readers_of(relation, engine.relations)
+    over = readers_of([relation], engine.relations)
     followed = maintain(
         [other for other in engine.relations if other not in over],
         changes,
@@ -412,21 +410,40 @@ def drop(engine: Engine, name: str, kind: str, cascade: bool) -> list[str]:
     versions = engine.versions
     with versions.version() as version:
         relation = engine.relation_named(name, kind)
-        readers = readers_of(relation, versions.relations.values())
+        owner = _owner(engine, relation)
+        if owner is not None:
+            raise error("INCR_RELATION_OWNED", name=relation.name, source=owner.name)
+        own = _rejected_of(engine, relation)
+        readers = readers_of([relation, *own], versions.relations.values())
         if readers and not cascade:
             raise _in_use(relation, readers)
-        dropped = [*reversed(readers), relation]
+        dropped = [*reversed(readers), *own, relation]
         for gone in dropped:
             del versions.relations[folded(gone.name)]
         versions.persist(version, set())
     return [gone.name for gone in dropped]
 
 
+def _rejected_of(engine: Engine, relation: Relation) -> list[Relation]:
+    """The table of what a source has set aside; it is part of the source."""
+    state = relation.state
+    if not isinstance(state, Source) or not state.definition.quarantines:
+        return []
+    found = engine.find(rejected_name(relation.name))
+    return [] if found is None else [found]
+
+
+def _owner(engine: Engine, relation: Relation) -> Relation | None:
+    """The source that a table belongs to."""
+    owners = (other for other in engine.relations if relation in _rejected_of(engine, other))
+    return next(owners, None)
+
+
 def _taken_out(engine: Engine, name: str, compiled: Compiled) -> list[Relation]:
     """Take a view that is replaced out, and its readers, which are to be rebuilt after it."""
     relation = engine.relation_named(name, "view")
     relations = engine.versions.relations
-    readers = readers_of(relation, relations.values())
+    readers = readers_of([relation], relations.values())
     circle = compiled.relations & {relation.name, *(reader.name for reader in readers)}
     if circle:
         raise _in_use(relation, readers or [relation], "It would read itself.")

@@ -53,6 +53,11 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_RELATION_IN_USE": Condition(
         "2BP01", "{name} is read by {readers}", "Drop those views first, or use CASCADE."
     ),
+    "INCR_RELATION_OWNED": Condition(
+        "2BP01",
+        "table {name} is where source {source} sets rows aside",
+        "DELETE empties it; it goes when the source is dropped.",
+    ),
     "INCR_RESERVED_NAME": Condition(
         "42939",
         "the name {name} is reserved",

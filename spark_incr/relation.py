@@ -178,9 +178,9 @@ class Relation:
         self.status, self.failure, self.damaged = Status.ACTIVE, "", False
 
 
-def readers_of(relation: Relation, relations: Iterable[Relation]) -> list[Relation]:
-    """The views that read a relation, directly or not, in order of creation."""
-    names = {relation.name}
+def readers_of(read: Iterable[Relation], relations: Iterable[Relation]) -> list[Relation]:
+    """The views that read one of some relations, directly or not, in order of creation."""
+    names = {relation.name for relation in read}
     result = []
     for other in relations:
         if other.reads & names:

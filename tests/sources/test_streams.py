@@ -242,6 +242,31 @@ def test_bad_rows_are_set_aside_with_their_reason(engine: Engine, inbox: Path) -
     assert sum(engine.view("bad").to_arrow()["n"].to_pylist()) == len(BAD)
 
 
+def test_the_table_of_bad_rows_belongs_to_its_source(engine: Engine, inbox: Path) -> None:
+    source(engine, inbox, "x BIGINT", "ON ERROR QUARANTINE")
+    put(inbox, '{"x": "text"}\n')
+    engine.process_available()
+    for statement in (
+        "DROP INCREMENTAL TABLE s__rejected",
+        "DROP INCREMENTAL TABLE S__REJECTED CASCADE",
+        "CREATE OR REPLACE INCREMENTAL TABLE s__rejected (x BIGINT)",
+    ):
+        with pytest.raises(IncrementalError) as caught:
+            run(engine, statement)
+        assert caught.value.condition == "INCR_RELATION_OWNED"
+    run(engine, "DELETE FROM s__rejected")
+    run(engine, "CREATE INCREMENTAL VIEW bad AS SELECT count(*) AS n FROM s__rejected")
+    with pytest.raises(IncrementalError, match="INCR_RELATION_IN_USE"):
+        run(engine, "DROP INCREMENTAL SOURCE s")
+    run(engine, "DROP INCREMENTAL SOURCE s CASCADE")
+    assert engine.relations == []
+    run(engine, "CREATE INCREMENTAL TABLE s__rejected (x BIGINT)")
+    with pytest.raises(IncrementalError, match="INCR_RELATION_EXISTS"):
+        source(engine, inbox, "x BIGINT", "ON ERROR QUARANTINE")
+    assert [relation.name for relation in engine.relations] == ["s__rejected"]
+    run(engine, "DROP INCREMENTAL TABLE s__rejected")
+
+
 def test_a_delete_of_nothing_is_set_aside(engine: Engine, inbox: Path) -> None:
     source(engine, inbox, "k STRING", "CHANGES (WEIGHT w) ON ERROR QUARANTINE")
     put(inbox, [{"k": "a", "w": 1}, {"k": "a", "w": -3}, {"k": "b", "w": 1}])
