@@ -185,6 +185,11 @@ CONDITIONS: dict[str, Condition] = {
         "version {version} is not kept; versions {oldest} to {newest} are",
         "Read a version that is kept; spark.incr.retainVersions says how many are.",
     ),
+    "INCR_VERSIONS_REVERSED": Condition(
+        "22023",
+        "there are no changes from version {first} to version {last}",
+        "Name the earlier version first.",
+    ),
     # Evaluation; the texts follow Spark's own conditions of the same name
     "ARITHMETIC_OVERFLOW": Condition(
         "22003", "{what} overflow", "Use a wider type or the try_ function."
