@@ -6,6 +6,8 @@ application. Temporary views have no schema: *shop.orders* is read as `` `shop.o
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyspark.sql.functions as F
 import pyspark.sql.types as T
 from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +50,9 @@ class TempViews:
 
     def remove(self, name: str) -> None:
         self._unshown.pop(name, None)
-        self._spark.catalog.dropTempView(_identifier(name))
+        # The JVM's own call, for the same reason.
+        session: Any = self._spark._jsparkSession
+        session.catalog().dropTempView(_identifier(name))
 
 
 def no_schema(name: str, instead: str) -> IncrementalError:

@@ -86,6 +86,7 @@ def test_frames_are_not_written_under_the_name_of_a_relation(session: SparkSessi
             lambda name: frame.writeTo(name).createOrReplace(),
             lambda name: frame.mergeInto(name, frame.id == 1),
             lambda name: frame.createOrReplaceTempView(name),
+            lambda name: session.catalog.dropTempView(name),
         ):
             with pytest.raises(IncrementalError, match="INCR_NOT_APPLICABLE") as found:
                 write(name)
