@@ -108,7 +108,7 @@ CONDITIONS: dict[str, Condition] = {
     # Changes
     "INCR_DUPLICATE_KEY": Condition(
         "23505",
-        "primary key of {table} already present: {keys}",
+        "primary key of {table} {what}: {keys}",
         "Use MERGE or UPDATE to change a row that is there.",
     ),
     "INCR_NULL_KEY": Condition("23502", "primary key column {column} of {table} is NULL"),
@@ -245,6 +245,11 @@ CONDITIONS: dict[str, Condition] = {
         "55000",
         "{what} of the state is no longer kept",
         "Read the current version; a reader that needs an older one must pin it.",
+    ),
+    "INCR_STATE_CLOSED": Condition(
+        "55000",
+        "the state in {path} is closed, or was opened by the parent of this process",
+        "Open it again by `spark_incr.session` or `spark_incr.enable`.",
     ),
     "INCR_STATE_NOT_FOUND": Condition("58P01", "there is no state in {path}"),
     # Model files

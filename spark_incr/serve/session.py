@@ -27,7 +27,15 @@ from spark_incr.progress import show_progress
 from spark_incr.serve.catalog_calls import CatalogCalls
 from spark_incr.serve.execute import execute, frame_of
 from spark_incr.serve.frame_writes import guard_frames
-from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, named, not_applicable
+from spark_incr.serve.hearing import (
+    Change,
+    Own,
+    admitted,
+    apply_change,
+    hear,
+    named,
+    not_applicable,
+)
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.relations import Relations, declare_all
 from spark_incr.serve.settings import substituted
