@@ -17,14 +17,15 @@ from spark_incr.catalog import StoredStatic, StoredView, plan_fingerprint, read_
 from spark_incr.compile import Compiled, compile_plan, compile_query
 from spark_incr.errors import IncrementalError, error, warn
 from spark_incr.history import Phases, Timer
-from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange
+from spark_incr.intake import Intake, take_all
+from spark_incr.maintenance import VIEW_FAILURES, Maintained, ViewChange, maintain
 from spark_incr.plan.collations import collation_key, key_type
 from spark_incr.plan.environment import Catalog, Known
 from spark_incr.plan.nodes import Node, column
 from spark_incr.plan.scope import folded
 from spark_incr.plan.sharing import lookups
 from spark_incr.plan.types import Schema
-from spark_incr.relation import PENDING, Relation, Status, readers_of
+from spark_incr.relation import PENDING, Relation, Status, next_generation, readers_of
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag
 from spark_incr.runtime.changes import add, consolidate, negate, weights
@@ -33,6 +34,7 @@ from spark_incr.runtime.tables import Table, TableDefinition
 from spark_incr.runtime.views import View, chunks
 from spark_incr.serve.analysis import SparkAnalysis
 from spark_incr.sources.definition import SourceDefinition, grown, rejected_name
+from spark_incr.sources.files import MicroBatch
 from spark_incr.sources.source import Source
 from spark_incr.sources.static import read_static, static_fingerprint, static_schema
 from spark_incr.sql.names import join_name, name_parts, without_default
@@ -101,17 +103,18 @@ def create_source(engine: Engine, definition: SourceDefinition, or_replace: bool
     with versions.version() as version:
         relation = Relation(definition.name, Source(definition), None, definition.schema)
         _add(engine, relation, version)
-        changed = {relation.name}
-        if definition.quarantines and engine.find(rejected_name(definition.name)) is None:
-            changed.add(_add_rejected(engine, definition, version))
-        versions.persist(version, changed)
+        versions.persist(version, {relation.name, *_add_rejected(engine, definition, version)})
     return f"created source {definition.name}"
 
 
-def _add_rejected(engine: Engine, definition: SourceDefinition, version: int) -> str:
+def _add_rejected(engine: Engine, definition: SourceDefinition, version: int) -> set[str]:
+    """Have the table of what a source sets aside; says what was added."""
     table = definition.rejected()
+    known = engine.find(table.name)
+    if not definition.quarantines or (known is not None and known.schema == table.schema):
+        return set()
     _add(engine, Relation(table.name, Table(table), None, table.schema), version)
-    return table.name
+    return {table.name}
 
 
 def _grow(engine: Engine, relation: Relation, source: Source, definition: SourceDefinition) -> str:
@@ -121,12 +124,9 @@ def _grow(engine: Engine, relation: Relation, source: Source, definition: Source
     grown(source.definition, definition)
     versions = engine.versions
     with versions.version() as version:
-        changed = {relation.name}
         relation.state = source.grown(definition, version)
         relation.schema = definition.schema
-        if definition.quarantines and engine.find(rejected_name(definition.name)) is None:
-            changed.add(_add_rejected(engine, definition, version))
-        versions.persist(version, changed)
+        versions.persist(version, {relation.name, *_add_rejected(engine, definition, version)})
     return f"replaced source {definition.name}"
 
 
@@ -305,11 +305,7 @@ def rebuild_view(engine: Engine, name: str, reason: str = "refresh full") -> Non
             followed = Maintained()
         else:
             followed = engine.maintain({relation.name: change}, version, frozenset(), False)
-        maintained = Maintained(
-            {**followed.views, **rebuilt.views},
-            {**followed.changes, **rebuilt.changes},
-            {**followed.failed, **rebuilt.failed},
-        )
+        maintained = followed.joined(rebuilt)
         record = engine.persist(version, reason, phases, timer, (), maintained)
     engine.committed(record, phases, maintained)
 
@@ -337,6 +333,8 @@ def _rebuild(
     if not relation.damaged:
         before = negate(old.output.contents().changes().combine_chunks())
         change = consolidate(add([before, view.output.contents().changes().combine_chunks()]))
+        filled = maintained.views[relation.name]
+        maintained.views[relation.name] = filled.counted(change)
     relation.caught_up(version)
     maintained.changes[relation.name] = WHOLE if isinstance(change, str) else REBUILT
     return change
@@ -346,7 +344,7 @@ def _rebuild_readers(
     engine: Engine, relation: Relation, version: int, maintained: Maintained
 ) -> None:
     """Fill all views above a relation anew; one that fails has no rows until it is rebuilt itself."""
-    for reader in readers_of(relation, engine.relations):
+    for reader in readers_of([relation], engine.relations):
         try:
             _rebuild(engine, reader, version, maintained)
         except VIEW_FAILURES as failure:  # noqa: PERF203, each view stands alone
@@ -355,20 +353,61 @@ def _rebuild_readers(
             maintained.failed[reader.name] = failure
 
 
-def rebuild_source(engine: Engine, relation: Relation) -> None:
-    """Forget what a source has read, and rebuild the views over it when it is read anew."""
-    phases = Phases()
+def rebuild_source(
+    engine: Engine, relation: Relation, batches: Iterable[MicroBatch], read_ms: float
+) -> None:
+    """Let a source hold what its stream gives from the beginning; one version, or nothing.
+
+    Views follow by the difference of the rows. Where they cannot, they are computed anew: the rows
+    of a damaged source are not known, and none may leave a source that is only added to.
+    """
+    phases = Phases(read=read_ms)
     with Timer(phases, "apply") as timer, engine.versions.version() as version:
-        assert isinstance(relation.state, Source)
-        relation.state = Source(relation.state.definition)
-        relation.offsets = {"generation": int(relation.offsets.get("generation", 0)) + 1}
-        relation.damaged, relation.failure, relation.status = False, "", Status.ACTIVE
-        for arrangement in relation.arrangements.values():
-            arrangement.begin(version)
-        maintained = Maintained()
-        _rebuild_readers(engine, relation, version, maintained)
-        record = engine.persist(version, "refresh full", phases, timer, {relation.name}, maintained)
+        old, damaged = relation.contents.changes().combine_chunks(), relation.damaged
+        intake = _read_anew(engine, relation, batches, version)
+        intake.changes.pop(relation.name, None)
+        difference = consolidate(add([negate(old), relation.contents.changes().combine_chunks()]))
+        changes = intake.changes | ({relation.name: difference} if difference.num_rows else {})
+        if damaged or (relation.append_only and (weights(difference) < 0).any()):
+            maintained = _rebuild_over(engine, relation, changes, version)
+        else:
+            maintained = engine.maintain(changes, version, frozenset(), False)
+        changed = {relation.name, *changes}
+        record = engine.persist(
+            version, "refresh full", phases, timer, changed, maintained, intake.reads
+        )
     engine.committed(record, phases, maintained)
+
+
+def _read_anew(
+    engine: Engine, relation: Relation, batches: Iterable[MicroBatch], version: int
+) -> Intake:
+    """Take a stream into a source that has read nothing."""
+    assert isinstance(relation.state, Source)
+    source = Source(relation.state.definition)
+    relation.state = source
+    relation.offsets = {"generation": next_generation(relation)}
+    relation.damaged, relation.failure, relation.status = False, "", Status.ACTIVE
+    for arrangement in source.arrangements.values():
+        arrangement.begin(version)
+    return take_all(engine.versions, relation, source, batches, version)
+
+
+def _rebuild_over(
+    engine: Engine, relation: Relation, changes: Mapping[str, pa.Table], version: int
+) -> Maintained:
+    """Fill the views over a relation anew, and let all others follow the changes."""
+    rebuilt = Maintained()
+    _rebuild_readers(engine, relation, version, rebuilt)
+    over = readers_of([relation], engine.relations)
+    followed = maintain(
+        [other for other in engine.relations if other not in over],
+        changes,
+        version,
+        due=lambda other: other.follows_updates,
+        strict=False,
+    )
+    return followed.joined(rebuilt)
 
 
 def drop(engine: Engine, name: str, kind: str, cascade: bool) -> list[str]:
@@ -376,21 +415,40 @@ def drop(engine: Engine, name: str, kind: str, cascade: bool) -> list[str]:
     versions = engine.versions
     with versions.version() as version:
         relation = engine.relation_named(name, kind)
-        readers = readers_of(relation, versions.relations.values())
+        owner = _owner(engine, relation)
+        if owner is not None:
+            raise error("INCR_RELATION_OWNED", name=relation.name, source=owner.name)
+        own = _rejected_of(engine, relation)
+        readers = readers_of([relation, *own], versions.relations.values())
         if readers and not cascade:
             raise _in_use(relation, readers)
-        dropped = [*reversed(readers), relation]
+        dropped = [*reversed(readers), *own, relation]
         for gone in dropped:
             del versions.relations[folded(gone.name)]
         versions.persist(version, set())
     return [gone.name for gone in dropped]
 
 
+def _rejected_of(engine: Engine, relation: Relation) -> list[Relation]:
+    """The table of what a source has set aside; it is part of the source."""
+    state = relation.state
+    if not isinstance(state, Source) or not state.definition.quarantines:
+        return []
+    found = engine.find(rejected_name(relation.name))
+    return [] if found is None else [found]
+
+
+def _owner(engine: Engine, relation: Relation) -> Relation | None:
+    """The source that a table belongs to."""
+    owners = (other for other in engine.relations if relation in _rejected_of(engine, other))
+    return next(owners, None)
+
+
 def _taken_out(engine: Engine, name: str, compiled: Compiled) -> list[Relation]:
     """Take a view that is replaced out, and its readers, which are to be rebuilt after it."""
     relation = engine.relation_named(name, "view")
     relations = engine.versions.relations
-    readers = readers_of(relation, relations.values())
+    readers = readers_of([relation], relations.values())
     circle = compiled.relations & {relation.name, *(reader.name for reader in readers)}
     if circle:
         raise _in_use(relation, readers or [relation], "It would read itself.")

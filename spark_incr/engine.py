@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -165,14 +166,7 @@ class Engine:
                 assert isinstance(relation.state, Table)
                 if relation.name in tables:
                     raise error("INCR_SCHEMA_MISMATCH", table=name, what="it is named twice")
-                unknown = set(sides) - {"insert", "delete"}
-                if unknown:
-                    what = f"{sorted(unknown)[0]} is neither insert nor delete"
-                    raise error("INCR_SCHEMA_MISMATCH", table=name, what=what)
-                for rows in sides.values():
-                    if not isinstance(rows, pa.Table):
-                        what = f"a {type(rows).__name__} is no pyarrow.Table"
-                        raise error("INCR_SCHEMA_MISMATCH", table=name, what=what)
+                _require_sides(name, sides)
                 change = relation.state.apply(sides.get("insert"), sides.get("delete"))
                 tables[relation.name] = change
             tables = {name: change for name, change in tables.items() if change.num_rows}
@@ -341,12 +335,14 @@ class Engine:
         definitions.rebuild_view(self, name)
 
     def refresh_source(self, name: str, full: bool = False) -> None:
-        """Read what a source holds now; with `full`, forget it first and read it from its start."""
+        """Read what a source holds now; with `full`, from its start, in place of what it has."""
         relation = self.relation_named(name, "source")
         if full:
-            self.runner.halt(relation.name)
-            definitions.rebuild_source(self, relation)
-            self.runner.rewind(relation)
+            self.runner.read_anew(
+                relation,
+                lambda batches, ms: definitions.rebuild_source(self, relation, batches, ms),
+            )
+            return
         self.runner.attached(relation)
         self.runner.available([relation.name])
 
@@ -408,6 +404,22 @@ class Engine:
             if until is not None and time.monotonic() >= until:
                 return False
         return True
+
+
+def _require_sides(table: str, sides: Any) -> None:
+    """Refuse what is not Arrow tables of rows to insert and to delete."""
+    if not isinstance(sides, Mapping):
+        what = f"a {type(sides).__name__} does not say whether its rows come or go"
+        hint = f"Write engine.commit({{{table!r}: {{'insert': rows}}}}), or 'delete'."
+        raise error("INCR_SCHEMA_MISMATCH", table=table, what=what, hint=hint)
+    unknown = set(sides) - {"insert", "delete"}
+    if unknown:
+        what = f"{sorted(unknown)[0]} is neither insert nor delete"
+        raise error("INCR_SCHEMA_MISMATCH", table=table, what=what)
+    for rows in sides.values():
+        if not isinstance(rows, pa.Table):
+            what = f"a {type(rows).__name__} is no pyarrow.Table"
+            raise error("INCR_SCHEMA_MISMATCH", table=table, what=what)
 
 
 def _step(until: float | None) -> float:

@@ -53,6 +53,11 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_RELATION_IN_USE": Condition(
         "2BP01", "{name} is read by {readers}", "Drop those views first, or use CASCADE."
     ),
+    "INCR_RELATION_OWNED": Condition(
+        "2BP01",
+        "table {name} is where source {source} sets rows aside",
+        "DELETE empties it; it goes when the source is dropped.",
+    ),
     "INCR_RESERVED_NAME": Condition(
         "42939",
         "the name {name} is reserved",
@@ -103,7 +108,7 @@ CONDITIONS: dict[str, Condition] = {
     # Changes
     "INCR_DUPLICATE_KEY": Condition(
         "23505",
-        "primary key of {table} already present: {keys}",
+        "primary key of {table} {what}: {keys}",
         "Use MERGE or UPDATE to change a row that is there.",
     ),
     "INCR_NULL_KEY": Condition("23502", "primary key column {column} of {table} is NULL"),
@@ -190,6 +195,11 @@ CONDITIONS: dict[str, Condition] = {
         "version {version} is not kept; versions {oldest} to {newest} are",
         "Read a version that is kept; spark.incr.retainVersions says how many are.",
     ),
+    "INCR_VERSIONS_REVERSED": Condition(
+        "22023",
+        "there are no changes from version {first} to version {last}",
+        "Name the earlier version first.",
+    ),
     # Evaluation; the texts follow Spark's own conditions of the same name
     "ARITHMETIC_OVERFLOW": Condition(
         "22003", "{what} overflow", "Use a wider type or the try_ function."
@@ -245,6 +255,11 @@ CONDITIONS: dict[str, Condition] = {
         "55000",
         "{what} of the state is no longer kept",
         "Read the current version; a reader that needs an older one must pin it.",
+    ),
+    "INCR_STATE_CLOSED": Condition(
+        "55000",
+        "the state in {path} is closed, or was opened by the parent of this process",
+        "Open it again by `spark_incr.session` or `spark_incr.enable`.",
     ),
     "INCR_STATE_NOT_FOUND": Condition("58P01", "there is no state in {path}"),
     # Model files

@@ -42,15 +42,28 @@ def feed_schema(columns: pa.Schema) -> pa.Schema:
 
 
 def changes_between(versions: Versions, name: str, first: int, last: int | None) -> pa.Table:
-    """The changes of a view in the versions from `first` to `last`, both included."""
+    """The changes of a view in the versions from `first` to `last`, both included.
+
+    From the version on that comes next, there are none yet.
+    """
     relation = versions.find(name)
     assert relation is not None
     schema = feed_schema(arrow_schema(relation.schema))
-    newest = versions.number if last is None else min(last, versions.number)
+    newest = versions.number if last is None else last
+    for version in (first - 1, newest):
+        require_made(versions, version)
+    if first > newest + 1:
+        raise error("INCR_VERSIONS_REVERSED", first=first, last=newest)
     parts = list(_changes(versions, relation, max(first, 1), newest))
     return pa.concat_tables(
         [part.cast(schema) for part in reversed(parts)] or [schema.empty_table()]
     )
+
+
+def require_made(versions: Versions, version: int) -> None:
+    """Refuse a version that is still to come."""
+    if version > versions.number:
+        versions.manifest(version)
 
 
 def _changes(versions: Versions, relation: Relation, first: int, last: int) -> Iterator[pa.Table]:

@@ -66,6 +66,16 @@ class SourceRead:
     start: Any = None
     end: Any = None
 
+    def then(self, later: SourceRead) -> SourceRead:
+        """What was taken by this and by what came after."""
+        return SourceRead(
+            self.rows + later.rows,
+            self.rejected + later.rejected,
+            self.superseded + later.superseded,
+            self.start,
+            later.end,
+        )
+
 
 @dataclass
 class Record:

@@ -8,7 +8,7 @@ sets such rows aside. A source whose batch is not applied does not keep others f
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from spark_incr.errors import IncrementalError, error
 from spark_incr.history import SourceRead
 from spark_incr.plan.types import arrow_schema
 from spark_incr.relation import Relation
+from spark_incr.runtime.changes import add
 from spark_incr.runtime.tables import Table
 from spark_incr.sources.definition import rejected_name
 from spark_incr.sources.events import Fault, decode, row_text
@@ -36,6 +37,14 @@ class Intake:
     reads: dict[str, SourceRead] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
 
+    def change(self, name: str, change: pa.Table) -> None:
+        known = self.changes.get(name)
+        self.changes[name] = change if known is None else add([known, change])
+
+    def read(self, name: str, read: SourceRead) -> None:
+        known = self.reads.get(name)
+        self.reads[name] = read if known is None else known.then(read)
+
 
 def take_in(versions: Versions, batches: Mapping[str, MicroBatch], version: int) -> Intake:
     """Apply micro-batches to their sources."""
@@ -54,6 +63,20 @@ def take_in(versions: Versions, batches: Mapping[str, MicroBatch], version: int)
     return intake
 
 
+def take_all(
+    versions: Versions,
+    relation: Relation,
+    source: Source,
+    batches: Iterable[MicroBatch],
+    version: int,
+) -> Intake:
+    """Apply all micro-batches of one source; the first that is refused is raised."""
+    intake = Intake()
+    for batch in batches:
+        _take(versions, relation, source, batch, version, intake)
+    return intake
+
+
 def _take(
     versions: Versions,
     relation: Relation,
@@ -65,6 +88,8 @@ def _take(
     definition = source.definition
     if relation.damaged:
         raise error("INCR_VIEW_DAMAGED", name=relation.name, what=relation.failure)
+    if not _continues(relation.offsets, batch.offsets or {}):
+        raise error("INCR_SOURCE_OFFSETS", source=relation.name)
     events = decode(definition, batch.rows, batch.deletes)
     applied = source.apply(events)
     faults = [
@@ -80,9 +105,9 @@ def _take(
         raise _refused(relation.name, faults)
     if faults and rejected is not None and isinstance(rejected.state, Table):
         rows = _rejected(rejected.state, faults, version)
-        intake.changes[rejected.name] = rejected.state.apply(rows, None)
+        intake.change(rejected.name, rejected.state.apply(rows, None))
     if applied.change.num_rows:
-        intake.changes[relation.name] = applied.change
+        intake.change(relation.name, applied.change)
     start = dict(relation.offsets)
     source.remember_files(batch.files)
     relation.offsets = {
@@ -95,9 +120,16 @@ def _take(
         files = int(start.get("files", 0)) + batch.files.num_rows
         relation.offsets = {**relation.offsets, "files": files}
     superseded = applied.superseded + events.without_effect
-    intake.reads[relation.name] = SourceRead(
-        batch.rows.num_rows + len(batch.faults), len(faults), superseded, start, relation.offsets
+    rows_read = batch.rows.num_rows + len(batch.faults)
+    intake.read(
+        relation.name, SourceRead(rows_read, len(faults), superseded, start, relation.offsets)
     )
+
+
+def _continues(committed: Mapping[str, object], arriving: Mapping[str, object]) -> bool:
+    """Whether a micro-batch comes by the checkpoint that the rows came by, if that is known."""
+    known = committed.get("checkpoint")
+    return known is None or arriving.get("checkpoint", known) == known
 
 
 def _refused(source: str, faults: list[Fault]) -> IncrementalError:

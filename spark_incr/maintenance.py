@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,12 @@ class ViewChange:
     rows_in: int = 0
     expressions_ms: float = 0.0
 
+    def counted(self, change: pa.Table) -> ViewChange:
+        """The same, of a view whose rows changed by this much."""
+        weight = weights(change)
+        inserted, deleted = int(weight[weight > 0].sum()), int(-weight[weight < 0].sum())
+        return replace(self, inserted=inserted, deleted=deleted)
+
 
 @dataclass
 class Maintained:
@@ -51,6 +57,14 @@ class Maintained:
     @property
     def touched(self) -> set[str]:
         return {*self.views, *self.failed}
+
+    def joined(self, other: Maintained) -> Maintained:
+        """Both, of views that are not the same."""
+        return Maintained(
+            {**self.views, **other.views},
+            {**self.changes, **other.changes},
+            {**self.failed, **other.failed},
+        )
 
 
 def maintain(
@@ -96,14 +110,13 @@ def _follow(
 ) -> pa.Table:
     began, expressions = time.perf_counter(), expression_seconds()
     change = view.apply(inputs)
-    weight = weights(change)
     result.views[relation.name] = ViewChange(
-        int(weight[weight > 0].sum()),
-        int(-weight[weight < 0].sum()),
+        0,
+        0,
         (time.perf_counter() - began) * 1e3,
         sum(int(np.abs(weights(batch)).sum()) for batch in inputs.values()),
         (expression_seconds() - expressions) * 1e3,
-    )
+    ).counted(change)
     return change
 
 

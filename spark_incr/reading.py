@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_incr.errors import error
-from spark_incr.feed import OnChange, Subscription, changes_between, rows_as_of
+from spark_incr.feed import (
+    OnChange,
+    Subscription,
+    changes_between,
+    require_made,
+    rows_as_of,
+)
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Schema
 from spark_incr.relation import Published
@@ -55,6 +61,7 @@ class RelationReader:
         engine = self._engine
         name = engine.relation_named(self.name, "view").name
         start = engine.version if since is None else since
+        require_made(engine.versions, start)
         subscription = Subscription(engine.versions, name, consumer, start)
         engine.subscriptions.append(subscription)
         subscription.deliver()

@@ -178,15 +178,20 @@ class Relation:
         self.status, self.failure, self.damaged = Status.ACTIVE, "", False
 
 
-def readers_of(relation: Relation, relations: Iterable[Relation]) -> list[Relation]:
-    """The views that read a relation, directly or not, in order of creation."""
-    names = {relation.name}
+def readers_of(read: Iterable[Relation], relations: Iterable[Relation]) -> list[Relation]:
+    """The views that read one of some relations, directly or not, in order of creation."""
+    names = {relation.name for relation in read}
     result = []
     for other in relations:
         if other.reads & names:
             names.add(other.name)
             result.append(other)
     return result
+
+
+def next_generation(source: Relation) -> int:
+    """The number of the checkpoint by which the stream of a source would be read anew."""
+    return int(source.offsets.get("generation", 0)) + 1
 
 
 @dataclass(frozen=True)

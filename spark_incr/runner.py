@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
 from spark_incr.errors import IncrementalError, error, warn
-from spark_incr.relation import Relation, Status
+from spark_incr.relation import Relation, Status, next_generation
 from spark_incr.runtime.views import View
 from spark_incr.sources.files import FileStream, MicroBatch, is_local
 from spark_incr.sources.source import Source
@@ -26,6 +26,9 @@ from spark_incr.sql.statements import TriggerKind
 
 if TYPE_CHECKING:
     from spark_incr.engine import Engine
+
+# Commits all micro-batches of a stream, and the milliseconds that it took to read them.
+CommitAll = Callable[[list[MicroBatch], float], None]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
@@ -89,12 +92,33 @@ class Runner:
         if name in self._attached:
             self._attached[name].stop()
 
-    def rewind(self, relation: Relation) -> None:
-        """Read the source from its beginning."""
-        self._files.pop(relation.name, None)
+    def read_anew(self, relation: Relation, commit: CommitAll) -> None:
+        """Read a source from its beginning and commit all of it; if either fails, it goes on as it was."""
+        assert isinstance(relation.state, Source)
+        definition, began = relation.state.definition, time.perf_counter()
+        if is_local(definition):
+            with self._leader:
+                stream = FileStream(self._engine.spark, definition, {})
+                commit(list(stream.rest()), (time.perf_counter() - began) * 1e3)
+                self._files[relation.name] = stream
+        else:
+            self._stream_anew(relation, commit)
         self.troubles.pop(relation.name, None)
-        if relation.name in self._attached:
-            self._attached[relation.name].rewind(int(relation.offsets["generation"]))
+
+    def _stream_anew(self, relation: Relation, commit: CommitAll) -> None:
+        self.attached(relation)
+        with self._leader:
+            stream = self._attached.pop(relation.name)
+        stream.stop()
+        began, going_on = time.perf_counter(), stream
+        try:
+            fresh = stream.anew(next_generation(relation))
+            batches = fresh.rest()
+            with self._leader:
+                commit(batches, (time.perf_counter() - began) * 1e3)
+            going_on = fresh
+        finally:
+            self._attached[relation.name] = going_on
 
     def file_stream(self, relation: Relation) -> FileStream | None:
         """The directory that feeds a source, None for one that a DataFrame feeds."""
@@ -152,8 +176,9 @@ class Runner:
         while not self._stopping:
             began = time.monotonic()
             try:
-                for name, stream in list(self._attached.items()):
-                    self._tend(name, stream)
+                with self._leader:
+                    for name, stream in list(self._attached.items()):
+                        self._tend(name, stream)
                 self._move(None, patient=True)
             except BaseException as failure:
                 # Not a source's and not a view's: the state itself cannot move on.

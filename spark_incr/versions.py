@@ -71,6 +71,7 @@ class Versions:
     def version(self) -> Iterator[int]:
         """Make the next version."""
         with self.mutex, Interrupts() as self._interrupts:
+            self.store.require_writable()
             version = self.number + 1
             relations = dict(self.relations)
             saved = [(r, {**vars(r), "pending": dict(r.pending)}) for r in relations.values()]

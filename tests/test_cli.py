@@ -96,6 +96,20 @@ def test_scripts_share_a_state_and_errors_show_their_place(
     )
 
 
+def test_a_script_says_which_statement_stopped_it(
+    tmp_path: Path, command_line: CommandLine
+) -> None:
+    script = tmp_path / "shop.sql"
+    twice = "\nINSERT INTO t VALUES\n (1);\n"
+    script.write_text(
+        "CREATE INCREMENTAL TABLE t (k INT PRIMARY KEY);" + twice + twice, encoding="utf-8"
+    )
+    found = command_line("sql", str(script), "--state", str(tmp_path / "state"))
+    assert found.returncode == 1
+    assert "[INCR_DUPLICATE_KEY]" in found.stderr
+    assert found.stderr.endswith(f"{script} was stopped by the statement of line 5\n")
+
+
 def test_the_demo_is_right(tmp_path: Path, command_line: CommandLine) -> None:
     found = command_line("demo", "--rows", "2000", "--state", str(tmp_path / "shop"))
     assert found.returncode == 0, found.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import spark_incr
-from spark_incr.cli.sql import Shown, read_script, run_statement
+from spark_incr.cli.sql import Shown, read_script, run_all, stopped_by
 from spark_incr.errors import IncrementalError
 from spark_incr.sql.names import quote_name
 from spark_incr.sql.split import is_complete, is_open, split_statements
@@ -131,7 +131,7 @@ def _run_file(spark: SparkSession, path: str, shown: Shown) -> None:
         return
     stopped = _run_all(spark, script, shown)
     if stopped is not None:
-        print(f"{unquoted} was stopped by the statement of line {stopped}")
+        print(stopped_by(unquoted, stopped))
 
 
 def _run_all(spark: SparkSession, script: str, shown: Shown) -> int | None:
@@ -141,10 +141,7 @@ def _run_all(spark: SparkSession, script: str, shown: Shown) -> int | None:
     except IncrementalError as failure:
         print(failure)
         return failure.position.line if failure.position else 1
-    for statement in statements:
-        if not run_statement(spark, statement, script, shown):
-            return statement.position.line
-    return None
+    return run_all(spark, statements, script, shown)
 
 
 def _use_history() -> None:

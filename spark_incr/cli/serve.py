@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_incr.cli.models import bring_up_to_date, load_models
 from spark_incr.cli.session import CONFS, add_session_options
-from spark_incr.cli.sql import read_script, run_statement
+from spark_incr.cli.sql import read_script, run_all, stopped_by
 from spark_incr.serve.questions import silence_spark
 from spark_incr.sql.split import split_statements
 
@@ -85,8 +85,9 @@ def _run(options: argparse.Namespace) -> int:
         with serving(state, address) as shared:
             _listen(stop)  # again: Spark has taken SIGINT for itself
             if script is not None:
-                statements = split_statements(script)
-                if not all(run_statement(shared.spark, s, script) for s in statements):
+                stopped = run_all(shared.spark, split_statements(script), script)
+                if stopped is not None:
+                    print(stopped_by(options.init, stopped), file=sys.stderr)
                     return 1
             if models is not None:
                 bring_up_to_date(shared.engine, shared.spark, models)

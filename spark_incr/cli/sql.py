@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,15 @@ def _run(options: argparse.Namespace) -> int:
         report(failure, script, failure.position)
         return 1
     with session(options.state, options.conf) as spark:
-        return 0 if all(run_statement(spark, s, script) for s in statements) else 1
+        stopped = run_all(spark, statements, script)
+    if stopped is not None and options.execute is None:
+        print(stopped_by(options.file or "the script", stopped), file=sys.stderr)
+    return 0 if stopped is None else 1
+
+
+def stopped_by(script: str, line: int) -> str:
+    """What is said of a script that did not run to its end."""
+    return f"{script} was stopped by the statement of line {line}"
 
 
 def read_script(path: str) -> str:
@@ -70,6 +79,19 @@ class Shown:
 
     timing: bool = True
     expanded: bool = False
+
+
+def run_all(
+    spark: SparkSession,
+    statements: Iterable[ScriptStatement],
+    script: str,
+    shown: Shown | None = None,
+) -> int | None:
+    """Run the statements of a script up to the first error; the line of the one that had it."""
+    for statement in statements:
+        if not run_statement(spark, statement, script, shown):
+            return statement.position.line
+    return None
 
 
 def run_statement(

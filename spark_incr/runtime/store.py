@@ -204,16 +204,20 @@ class Store:
 
     # Writing
 
-    def begin(self) -> Transaction:
-        """Start the next version; there is one transaction at a time."""
+    def require_writable(self) -> None:
+        """Raise what stands in the way of the next version."""
         path = self._directory.path
         if self._lock is None:
             raise error("INCR_STATE_READ_ONLY", path=path, what="opened for reading only")
         if not self._lock.held:
-            raise RuntimeError("the store is closed, or belongs to the parent process")
+            raise error("INCR_STATE_CLOSED", path=path)
         if self._stuck:
             what = "a failed commit could not be taken back"
             raise error("INCR_STATE_WRITE", path=path, what=what, hint="Open the state again.")
+
+    def begin(self) -> Transaction:
+        """Start the next version; there is one transaction at a time."""
+        self.require_writable()
         if self._transaction is not None:
             raise RuntimeError("a transaction is open")
         self._transaction = Transaction(self)

@@ -260,15 +260,28 @@ class Table:
             return
         columns = arrays(changes, self.definition.key)
         groups = group_rows(columns, changes.num_rows)
-        net = groups.total(weights(changes))
+        weight = weights(changes)
+        net = groups.total(weight)
         keys = [taken(c, groups.first) for c in columns]
         located = self.rows.snapshot().find_lineage(keys, groups.count)
         net[located.probe] += 1
         twice = np.flatnonzero(net > 1)
         if len(twice):
-            shown = changes.select(list(key)).take(groups.first[twice[:_SHOWN]])
-            more = f" and {len(twice) - _SHOWN} more" if len(twice) > _SHOWN else ""
-            raise error("INCR_DUPLICATE_KEY", table=self.definition.name, keys=_shown(shown) + more)
+            stay = net - groups.total(np.maximum(weight, 0))
+            present = twice[stay[twice] > 0]
+            which = present if len(present) else twice
+            shown = changes.select(list(key)).take(groups.first[which[:_SHOWN]])
+            raise self._duplicate(shown, len(which), bool(len(present)))
+
+    def _duplicate(self, keys: pa.Table, count: int, present: bool) -> Exception:
+        more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+        return error(
+            "INCR_DUPLICATE_KEY",
+            table=self.definition.name,
+            what="already present" if present else "given more than once",
+            keys=_shown(keys) + more,
+            hint=None if present else "Give one row for each key.",
+        )
 
 
 def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -26,7 +26,15 @@ from spark_incr.java import ensure_java
 from spark_incr.serve.catalog_calls import CatalogCalls
 from spark_incr.serve.execute import execute, frame_of
 from spark_incr.serve.frame_writes import guard_frames
-from spark_incr.serve.hearing import Change, Own, admitted, apply_change, hear, named
+from spark_incr.serve.hearing import (
+    Change,
+    Own,
+    admitted,
+    apply_change,
+    hear,
+    named,
+    not_applicable,
+)
 from spark_incr.serve.questions import unlogged
 from spark_incr.serve.relations import Relations, declare_all
 from spark_incr.serve.settings import substituted
@@ -134,6 +142,13 @@ class Door:
         """Bring what a text may read up to date."""
         self.relations.refresh(self.relations.mentioned(text))
 
+    def require_droppable(self, name: str) -> None:
+        """Refuse to drop the temporary view that a relation is kept as."""
+        relation = self.engine.find(name) or named(self.engine, name)
+        if relation is not None:
+            hint = f"DROP INCREMENTAL {relation.kind.upper()} is the statement for it."
+            raise not_applicable(relation, "spark.catalog.dropTempView", hint)
+
 
 def session(
     state: str | os.PathLike[str], builder: SparkSession.Builder | None = None
@@ -161,7 +176,9 @@ def enable(spark: SparkSession, state: str | os.PathLike[str]) -> SparkSession:
     _doors[spark] = door
     spark.sql = door.sql  # type: ignore[method-assign,assignment]
     spark.table = door.table  # type: ignore[method-assign]
-    spark.__dict__["catalog"] = CatalogCalls(spark, door.views.list_all, door.read)
+    spark.__dict__["catalog"] = CatalogCalls(
+        spark, door.views.list_all, door.read, door.require_droppable
+    )
     DataFrameReader.table = _read_table  # type: ignore[method-assign,assignment]
     guard_frames(_relation)
     stop = spark.stop

@@ -58,7 +58,9 @@ class TempViews:
     def remove(self, name: str) -> None:
         self._own.discard(folded(name))
         self._unshown.pop(name, None)
-        self._spark.catalog.dropTempView(_identifier(name))
+        # The JVM's own call, for the same reason.
+        session: Any = self._spark._jsparkSession
+        session.catalog().dropTempView(_identifier(name))
 
 
 def no_schema(name: str, instead: str) -> IncrementalError:

@@ -143,8 +143,9 @@ def _changes(engine: Engine, cursor: Cursor) -> tuple[Versioned, str] | None:
     cursor.expect(")")
     relation = engine.relation_named(name, "view")
     until = engine.version if last is None else last
-    versions = engine.versions
-    rows = changes_between(versions, relation.name, first, until)
+    if last is not None and first > last:
+        raise error("INCR_VERSIONS_REVERSED", first=first, last=last)
+    rows = changes_between(engine.versions, relation.name, first, until)
     schema = (*relation.schema, *_FEED)
     view = f"{first}_{until}_of_{relation.name}"
     return Versioned(view, schema, lambda: rows), FUNCTION

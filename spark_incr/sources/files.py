@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,13 @@ class FileStream:
         whole = pa.concat_tables(parts).combine_chunks() if parts else schema.empty_table()
         marks = np.concatenate(deletes) if deletes else None
         return MicroBatch(whole, marks, origins, faults, read)
+
+    def rest(self) -> Iterator[MicroBatch]:
+        """All that was not read, batch by batch."""
+        while files := self.new_files():
+            batch = self.read(files)
+            self.committed(batch.files)
+            yield batch
 
     def committed(self, files: pa.Table) -> None:
         """The files are part of a version."""

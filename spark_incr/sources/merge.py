@@ -221,5 +221,6 @@ def _change(statement: Merge, target: Target, result: pa.Table) -> RowChange:
         rows_of(target, [new.column(f"v{i}") for i in places], checked=True),
         rows_of(target, [old.column(f"__incr_o{i}") for i in places], checked=False),
         counts,
-        "Match rows by the key, and let WHEN MATCHED change those whose key is there.",
+        "Match rows by the key, let WHEN MATCHED change those whose key is there, and give each "
+        "key once.",
     )

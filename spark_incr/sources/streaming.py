@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +85,24 @@ class AttachedStream:
         if self.query is not None:
             self.query.stop()
 
-    def rewind(self, generation: int) -> None:
-        """Begin the stream anew, with a checkpoint of its own."""
-        self.stop()
-        self.query = None
-        self._checkpoint = self._checkpoints / str(generation)
+    def anew(self, generation: int) -> AttachedStream:
+        """The same stream from its beginning, with a checkpoint of its own.
+
+        A checkpoint of that number is what an attempt left that was not committed.
+        """
+        fresh = copy(self)
+        fresh.query = None
+        fresh._checkpoint = self._checkpoints / str(generation)
+        shutil.rmtree(fresh._checkpoint, ignore_errors=True)
+        return fresh
+
+    def rest(self) -> list[MicroBatch]:
+        """All that is there and was not read; its reader commits it."""
+        batches: list[MicroBatch] = []
+        self.start(lambda _, batch: batches.append(batch), dict, {"availableNow": True})
+        assert self.query is not None
+        self.query.awaitTermination()
+        return batches
 
     def _identity(self) -> str:
         return str(json.loads((self._checkpoint / "metadata").read_text(encoding="utf-8"))["id"])

@@ -114,7 +114,7 @@ def test_a_forked_child_neither_writes_nor_holds(tmp_path: Path) -> None:
         try:
             store.close()
             store.begin()
-        except RuntimeError:
+        except IncrementalError:
             os.write(report, b"refused")
         os.read(released, 1)
         os._exit(0)

@@ -175,9 +175,44 @@ def test_a_commit_takes_arrow_tables_of_different_tables(session: SparkSession) 
     one = pa.table({"k": pa.array([1], pa.int32())})
     with pytest.raises(IncrementalError, match=r"a list is no pyarrow\.Table"):
         engine.commit({"t": {"insert": [{"k": 1}]}})  # type: ignore[dict-item]
+    with pytest.raises(IncrementalError, match="INCR_SCHEMA_MISMATCH") as raised:
+        engine.commit({"t": one})  # type: ignore[dict-item]
+    assert "{'t': {'insert': rows}}" in raised.value.hint
     with pytest.raises(IncrementalError, match="named twice"):
         engine.commit({"t": {"insert": one}, "T": {"insert": one}})
     assert engine.table("t").to_arrow().num_rows == 0
+
+
+def test_a_key_is_in_the_table_or_given_twice(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT PRIMARY KEY, x INT)")
+    session.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    twice = "primary key of t given more than once: (k=3)"
+    for statement, message, hint in (
+        ("INSERT INTO t VALUES (3, 1), (3, 2)", twice, "Give one row for each key."),
+        (
+            "MERGE INTO t USING (SELECT 3 AS k UNION ALL SELECT 3) AS s ON t.k = s.k"
+            " WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)",
+            twice,
+            "Match rows by the key, let WHEN MATCHED change those whose key is there, and give each"
+            " key once.",
+        ),
+        (
+            "INSERT INTO t VALUES (1, 1), (3, 1), (3, 2)",
+            "primary key of t already present: (k=1)",
+            "Use MERGE or UPDATE to change a row that is there.",
+        ),
+        (
+            "UPDATE t SET k = 1 WHERE k = 2",
+            "primary key of t already present: (k=1)",
+            "Leave the key as it is, or give each row a key that no other row has.",
+        ),
+    ):
+        found = refused(session, statement)
+        assert (found.condition, found.message, found.hint) == (
+            "INCR_DUPLICATE_KEY",
+            message,
+            hint,
+        )
 
 
 def test_an_error_of_spark_points_into_the_statement(session: SparkSession) -> None:

@@ -86,6 +86,7 @@ def test_frames_are_not_written_under_the_name_of_a_relation(session: SparkSessi
             lambda name: frame.writeTo(name).createOrReplace(),
             lambda name: frame.mergeInto(name, frame.id == 1),
             lambda name: frame.createOrReplaceTempView(name),
+            lambda name: session.catalog.dropTempView(name),
         ):
             with pytest.raises(IncrementalError, match="INCR_NOT_APPLICABLE") as found:
                 write(name)
@@ -168,3 +169,12 @@ def test_what_is_defined_over_relations_reads_them_after_enabling_again(
     spark_incr.engine(session).commit({"counted": {"insert": pa.table({"id": [9]})}})
     assert session.sql("SELECT how_many(), top FROM seen").collect() == [(3, 9)]
     spark_incr.disable(session)
+
+
+def test_a_closed_state_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    enabled = spark_incr.enable(spark.newSession(), tmp_path / "state")
+    enabled.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    engine = spark_incr.engine(enabled)
+    spark_incr.disable(enabled)
+    with pytest.raises(IncrementalError, match="INCR_STATE_CLOSED"):
+        engine.commit({"t": {"insert": pa.table({"k": pa.array([1], pa.int32())})}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -88,6 +89,34 @@ def test_sql_reads_feeds_and_versions(engine: Engine) -> None:
         run(engine, "SELECT * FROM t VERSION AS OF 99")
     with pytest.raises(IncrementalError, match="INCR_RELATION_NOT_FOUND"):
         run(engine, "SELECT * FROM `odd name` VERSION AS OF 1")
+
+
+def test_versions_that_are_not_there_have_no_feed(engine: Engine) -> None:
+    run(engine, "CREATE INCREMENTAL TABLE t (k BIGINT, x BIGINT)")
+    run(engine, "CREATE INCREMENTAL VIEW v AS SELECT k FROM t")
+    for _ in range(3):
+        engine.commit({"t": BATCHES[0]})
+    view = engine.view("v")
+
+    def refused(call: Callable[[], object]) -> str:
+        with pytest.raises(IncrementalError) as caught:
+            call()
+        return caught.value.condition
+
+    for since, until in ((10**6, None), (6, None), (2, 6)):
+        assert refused(lambda s=since, u=until: view.changes(s, u)) == "INCR_VERSION_GONE"
+    assert refused(lambda: view.on_change(lambda *_: None, since=6)) == "INCR_VERSION_GONE"
+    assert refused(lambda: view.changes(4, 2)) == "INCR_VERSIONS_REVERSED"
+    for arguments, condition in {
+        "99999": "INCR_VERSION_GONE",
+        "3, 99999": "INCR_VERSION_GONE",
+        "5, 3": "INCR_VERSIONS_REVERSED",
+    }.items():
+        query = f"SELECT * FROM incremental_changes('v', {arguments})"
+        assert refused(lambda q=query: run(engine, q)) == condition
+    assert view.changes(since=engine.version).num_rows == 0
+    assert view.changes(4, 4).num_rows == 0
+    assert run(engine, "SELECT * FROM incremental_changes('v', 6)") == []
 
 
 def test_retention_bounds_the_feed(engine: Engine) -> None:

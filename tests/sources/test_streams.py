@@ -246,6 +246,31 @@ def test_bad_rows_are_set_aside_with_their_reason(engine: Engine, inbox: Path) -
     assert sum(engine.view("bad").to_arrow()["n"].to_pylist()) == len(BAD)
 
 
+def test_the_table_of_bad_rows_belongs_to_its_source(engine: Engine, inbox: Path) -> None:
+    source(engine, inbox, "x BIGINT", "ON ERROR QUARANTINE")
+    put(inbox, '{"x": "text"}\n')
+    engine.process_available()
+    for statement in (
+        "DROP INCREMENTAL TABLE s__rejected",
+        "DROP INCREMENTAL TABLE S__REJECTED CASCADE",
+        "CREATE OR REPLACE INCREMENTAL TABLE s__rejected (x BIGINT)",
+    ):
+        with pytest.raises(IncrementalError) as caught:
+            run(engine, statement)
+        assert caught.value.condition == "INCR_RELATION_OWNED"
+    run(engine, "DELETE FROM s__rejected")
+    run(engine, "CREATE INCREMENTAL VIEW bad AS SELECT count(*) AS n FROM s__rejected")
+    with pytest.raises(IncrementalError, match="INCR_RELATION_IN_USE"):
+        run(engine, "DROP INCREMENTAL SOURCE s")
+    run(engine, "DROP INCREMENTAL SOURCE s CASCADE")
+    assert engine.relations == []
+    run(engine, "CREATE INCREMENTAL TABLE s__rejected (x BIGINT)")
+    with pytest.raises(IncrementalError, match="INCR_RELATION_EXISTS"):
+        source(engine, inbox, "x BIGINT", "ON ERROR QUARANTINE")
+    assert [relation.name for relation in engine.relations] == ["s__rejected"]
+    run(engine, "DROP INCREMENTAL TABLE s__rejected")
+
+
 def test_a_delete_of_nothing_is_set_aside(engine: Engine, inbox: Path) -> None:
     source(engine, inbox, "k STRING", "CHANGES (WEIGHT w) ON ERROR QUARANTINE")
     put(inbox, [{"k": "a", "w": 1}, {"k": "a", "w": -3}, {"k": "b", "w": 1}])
@@ -324,6 +349,51 @@ def test_a_file_that_changed_is_noticed_and_a_source_can_be_read_anew(
     assert caught.value.condition == "INCR_SOURCE_FILE_CHANGED"
     run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
     assert bag(engine.view("v").to_arrow()) == bag_of(("a", 2, 3, 2), ("b", 1, 1, 1))
+
+
+@pytest.mark.parametrize("clauses", ["", "KEY (x)", "ON ERROR QUARANTINE"])
+def test_reading_anew_is_one_version_or_nothing(
+    engine: Engine, inbox: Path, tmp_path: Path, clauses: str
+) -> None:
+    source(engine, inbox, "k STRING, x BIGINT", clauses)
+    totals(engine)
+    run(engine, "CREATE INCREMENTAL VIEW over AS SELECT sum(n) AS n FROM v")
+    run(engine, "CREATE INCREMENTAL VIEW later MANUAL AS SELECT count(*) AS n FROM s")
+    first = put(inbox, [{"k": "a", "x": 1}, {"k": "b", "x": 9}])
+    engine.process_available()
+    before, version = bag(engine.view("v").to_arrow()), engine.version
+    inbox.rename(tmp_path / "away")
+    with pytest.raises(IncrementalError, match="INCR_SOURCE_UNSUPPORTED"):
+        run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
+    (tmp_path / "away").rename(inbox)
+    if not clauses.startswith("ON ERROR"):
+        bad = put(inbox, '{"k": "a", "x": "text"}\n')
+        with pytest.raises(IncrementalError, match="INCR_SOURCE_ROW"):
+            run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
+        bad.unlink()
+    for _ in range(2):
+        assert (bag(engine.view("v").to_arrow()), engine.version) == (before, version)
+        engine = reopened(engine)
+    put(inbox, [{"k": "a", "x": 1}, {"k": "b", "x": 2}]).rename(first)
+    put(inbox, [{"k": "c", "x": 3}])
+    run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
+    assert engine.version == version + 1
+    assert bag(engine.view("v").to_arrow()) == bag_of(
+        ("a", 1, 1, 1), ("b", 1, 2, 2), ("c", 1, 3, 3)
+    )
+    assert bag(engine.view("over").to_arrow()) == bag_of((3,))
+    changes = engine.view("v").changes(since=version).to_pylist()
+    assert sorted((row["_change_type"], row["k"], row["t"]) for row in changes) == [
+        ("delete", "b", 9),
+        ("insert", "b", 2),
+        ("insert", "c", 3),
+    ]
+    last = engine.spark.sql("DESCRIBE HISTORY INCREMENTAL VIEW v").collect()[0]
+    assert (last["rows_inserted"], last["rows_deleted"]) == (2, 1)
+    engine.refresh("later")
+    assert bag(engine.view("later").to_arrow()) == bag_of((3,))
+    assert column(engine, "SHOW INCREMENTAL SOURCES", "rows_read") == [3]
+    assert engine.process_available() == engine.version
 
 
 def test_extremes_of_rows_that_never_leave_need_no_multiset(engine: Engine, inbox: Path) -> None:

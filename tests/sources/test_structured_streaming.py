@@ -53,8 +53,37 @@ def test_a_stream_is_taken_in_once(engine: Engine, inbox: Path) -> None:
     put(inbox, [{"k": "c", "x": 1, "op": "i"}])
     with pytest.raises(Exception, match="INCR_SOURCE_OFFSETS"):
         engine.process_available()
+    version = engine.version
     run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
     assert bag(engine.view("v").to_arrow()) == bag_of(("a", 2), ("c", 1))
+    assert engine.version == version + 1
+
+
+def test_reading_anew_is_one_version_or_nothing(engine: Engine, inbox: Path) -> None:
+    engine.stream("s", stream(engine, inbox), changes="OP op, DELETE WHEN 'd'")
+    run(engine, "CREATE INCREMENTAL VIEW v AS SELECT k, sum(x) AS t FROM s GROUP BY k")
+    put(inbox, [{"k": "a", "x": 1, "op": "i"}])
+    engine.process_available()
+    before, version = bag(engine.view("v").to_arrow()), engine.version
+    bad = put(inbox, [{"k": "b", "x": 1, "op": "d"}])
+    with pytest.raises(IncrementalError, match="the row to delete is not there"):
+        run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
+    assert (bag(engine.view("v").to_arrow()), engine.version) == (before, version)
+    bad.unlink()
+    put(inbox, [{"k": "c", "x": 3, "op": "i"}])
+    run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
+    assert (bag(engine.view("v").to_arrow()), engine.version) == (
+        before + bag_of(("c", 3)),
+        version + 1,
+    )
+    engine.start(interval=0.05)
+    put(inbox, [{"k": "d", "x": 4, "op": "i"}])
+    assert engine.await_version(version + 2, timeout=60)
+    run(engine, "REFRESH INCREMENTAL SOURCE s FULL")
+    put(inbox, [{"k": "e", "x": 5, "op": "i"}])
+    assert engine.await_version(version + 4, timeout=60)
+    engine.stop()
+    assert bag(engine.view("v").to_arrow()) == before + bag_of(("c", 3), ("d", 4), ("e", 5))
 
 
 def test_two_streams_and_bad_rows(engine: Engine, inbox: Path, tmp_path: Path) -> None:
