@@ -7,16 +7,18 @@ import warnings
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from sqlglot import exp
 
 import spark_incr
 from spark_incr import definitions
-from spark_incr.errors import IncrementalError, Position
+from spark_incr.errors import IncrementalError, Position, error
+from spark_incr.plan import relations
 
 
 @pytest.fixture
@@ -384,8 +386,8 @@ def test_values_of_commits_stay_what_they_are(
 @pytest.mark.parametrize(
     ("subquery", "what"),
     [
-        ("SELECT 1 FROM s TABLESAMPLE (10 PERCENT) WHERE s.k = r.k", "TABLESAMPLE"),
-        ("SELECT 1 FROM s TABLESAMPLE (10 PERCENT) WHERE s.k = l.k", "TABLESAMPLE"),
+        ("SELECT 1 FROM s WHERE s.k = r.k AND EXISTS (FROM s TABLESAMPLE (9 ROWS))", "TABLESAMPLE"),
+        ("SELECT 1 FROM s WHERE s.k = l.k AND EXISTS (FROM s TABLESAMPLE (9 ROWS))", "TABLESAMPLE"),
         ("SELECT 1 FROM s WHERE s.k = r.k AND s.x = l.x", "both sides of an outer join"),
     ],
 )
@@ -397,6 +399,18 @@ def test_a_subquery_of_an_outer_join_is_refused_for_what_it_is(
         session.sql(f"CREATE INCREMENTAL TABLE {name} (k INT, x INT)")
     query = f"SELECT l.k FROM l LEFT JOIN r ON l.k = r.k AND EXISTS ({subquery})"
     assert what in refused(session, f"CREATE INCREMENTAL VIEW v AS {query}").message
+
+
+def test_what_a_side_of_an_outer_join_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal on the right, where all names are known, is not hidden by one of the left."""
+
+    def refuse(env: Any, node: str, *_: Any) -> None:
+        raise error("INCR_UNSUPPORTED", what=f"something on the {node}")
+
+    monkeypatch.setattr(relations, "subquery_value", refuse)
+    sides: Any = ("left", None), ("right", None)
+    with pytest.raises(IncrementalError, match="something on the right"):
+        relations._beside(exp.Exists(), *sides, cast(Any, None))
 
 
 def test_a_view_that_another_version_kept_is_computed_anew_and_it_is_told(
