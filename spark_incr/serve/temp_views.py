@@ -6,6 +6,7 @@ application. Temporary views have no schema: *shop.orders* is read as `` `shop.o
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pyspark.sql.functions as F
@@ -17,13 +18,16 @@ from spark_incr.plan.scope import folded
 from spark_incr.sql.dialect import quoted
 from spark_incr.sql.names import name_parts
 
+# They stay when an engine leaves a session: other views may be defined over them.
+_own: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDictionary()
+
 
 class TempViews:
     """A shelf in the session's own catalog."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._own: set[str] = set()
+        self._own = _own.setdefault(spark, set())
         self._unshown: dict[str, T.StructType] = {}
 
     def admit(self, name: str) -> str:
