@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,8 +16,15 @@ from tests.sources.streams import opened
 from tests.sources.tables import Given, Row, Table, schema_of
 
 
+@pytest.fixture(autouse=True)
+def _no_views_left(spark: SparkSession) -> Iterator[None]:
+    yield
+    session: Any = spark._jsparkSession
+    session.sessionState().catalog().clearTempTables()
+
+
 @pytest.fixture
-def given_table(spark: SparkSession) -> Iterator[Given]:
+def given_table(spark: SparkSession) -> Given:
     """Makes `t` a table with these columns and rows."""
 
     def make(
@@ -30,8 +38,7 @@ def given_table(spark: SparkSession) -> Iterator[Given]:
         schema = schema_of(spark, ddl)
         return Table(spark, Target("t", schema, tuple(key), frozenset(not_null), defaults or {}))
 
-    yield make
-    spark.catalog.dropTempView("t")
+    return make
 
 
 @pytest.fixture
