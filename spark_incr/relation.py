@@ -174,7 +174,7 @@ class Relation:
 
     def damage(self) -> IncrementalError:
         """Why there are no rows to read, and what brings them back."""
-        what = self.failure.split("\n")[0] or "it is not there"
+        what = self.failure or "it is not there"
         hint = f"REFRESH INCREMENTAL {self.kind.upper()} {self.name} FULL rebuilds it."
         return error("INCR_VIEW_DAMAGED", name=self.name, what=what, hint=hint)
 

@@ -191,7 +191,7 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
     if replaced is not None:
         _drop_replaced(engine, replaced)
     engine.create_table(definition)
-    return f"created table {statement.name}"
+    return f"{'created' if replaced is None else 'replaced'} table {statement.name}"
 
 
 def _drop_replaced(engine: Engine, table: Relation) -> None:
@@ -214,7 +214,8 @@ def _create_view(engine: Engine, statement: CreateView) -> str:
         # Readers know it by the name that it was given first.
         statement = replace(statement, name=replaced.name)
     engine.create_view(statement, show_create(_canonical(statement)))
-    return f"created view {statement.name}{_notes(engine, statement.name)}"
+    done = "created" if replaced is None else "replaced"
+    return f"{done} view {statement.name}{_notes(engine, statement.name)}"
 
 
 def _order_note(stored: StoredView) -> str:

@@ -166,6 +166,21 @@ def test_a_relation_of_another_kind_is_named(session: SparkSession) -> None:
     assert "SHOW INCREMENTAL VIEWS" in raised.value.hint
 
 
+def test_what_is_said_and_listed(session: SparkSession) -> None:
+    for create, done in (("CREATE", "created"), ("CREATE OR REPLACE", "replaced")):
+        table = session.sql(f"{create} INCREMENTAL TABLE u (k INT)").collect()
+        view = session.sql(f"{create} INCREMENTAL VIEW {done} AS SELECT 1 AS one").collect()
+        assert (table, view[0][0].split(";")[0]) == ([(f"{done} table u",)], f"created view {done}")
+    for pattern, names in {
+        "c*|other": ["created"],
+        "CREAT%|replac__": ["created", "replaced"],
+    }.items():
+        found = session.sql(f"SHOW INCREMENTAL VIEWS LIKE '{pattern}'").collect()
+        assert [row[0] for row in found] == names
+    again = session.sql("CREATE OR REPLACE INCREMENTAL VIEW created AS SELECT 2 AS two").collect()
+    assert again[0][0].startswith("replaced view created")
+
+
 def test_what_is_advised_can_be_done(session: SparkSession) -> None:
     session.sql("CREATE INCREMENTAL TABLE t (k INT)")
     session.sql("CREATE INCREMENTAL VIEW v AS SELECT k FROM t")
