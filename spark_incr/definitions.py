@@ -25,7 +25,14 @@ from spark_incr.plan.nodes import Node, column
 from spark_incr.plan.scope import folded
 from spark_incr.plan.sharing import lookups
 from spark_incr.plan.types import Schema
-from spark_incr.relation import PENDING, Relation, Status, next_generation, readers_of
+from spark_incr.relation import (
+    PENDING,
+    Relation,
+    Status,
+    name_taken,
+    next_generation,
+    readers_of,
+)
 from spark_incr.runtime.arrangement import Arrangement
 from spark_incr.runtime.bag import add_to_bag
 from spark_incr.runtime.changes import add, consolidate, negate, weights
@@ -228,8 +235,9 @@ def _arrange(relation: Relation, columns: tuple[str, ...], version: int) -> None
 
 
 def _add(engine: Engine, relation: Relation, version: int) -> None:
-    if folded(relation.name) in engine.versions.relations:
-        raise error("INCR_RELATION_EXISTS", name=relation.name)
+    known = engine.versions.find(relation.name)
+    if known is not None:
+        raise name_taken(known, relation.kind)
     engine.versions.relations[folded(relation.name)] = relation
     for arrangement in relation.arrangements.values():
         arrangement.begin(version)
@@ -246,7 +254,7 @@ def _fill(engine: Engine, relation: Relation, view: View, maintained: Maintained
     for name in sorted(view.dataflow.relations):
         known = engine.find(name)
         if known is not None and known.damaged:
-            raise error("INCR_VIEW_DAMAGED", name=known.name, what=known.failure)
+            raise known.damage()
         rows = known.contents.changes() if known else read_static(engine.spark, name)
         inputs[name] = rows
     began, expressions = time.perf_counter(), expression_seconds()
@@ -446,7 +454,10 @@ def _owner(engine: Engine, relation: Relation) -> Relation | None:
 
 def _taken_out(engine: Engine, name: str, compiled: Compiled) -> list[Relation]:
     """Take a view that is replaced out, and its readers, which are to be rebuilt after it."""
-    relation = engine.relation_named(name, "view")
+    relation = engine.find(name)
+    assert relation is not None
+    if relation.kind != "view":
+        raise name_taken(relation, "view")
     relations = engine.versions.relations
     readers = readers_of([relation], relations.values())
     circle = compiled.relations & {relation.name, *(reader.name for reader in readers)}

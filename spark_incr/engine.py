@@ -80,6 +80,9 @@ class Engine:
             store = self.versions.store
             self.history.restore(store.manifest_at(version) for version in store.versions())
             definitions.open_relations(self)
+            for relation in self.relations:
+                if relation.damaged:
+                    warn(str(relation.damage()))
         except BaseException:
             self.versions.store.close()
             raise
@@ -318,7 +321,7 @@ class Engine:
         """Bring a view up to date with all that its sources hold now; says what is to be known."""
         relation = self.relation_named(name, "view")
         if relation.damaged:
-            raise error("INCR_VIEW_DAMAGED", name=relation.name, what=relation.failure)
+            raise relation.damage()
         self.runner.available(self._sources_of(relation))
         phases = Phases()
         lags = bool(relation.pending) or relation.status is not Status.ACTIVE

@@ -32,6 +32,15 @@ class Position:
     line: int
     column: int
 
+    def after(self, start: Position) -> Position:
+        """The place in a text of a place in a part of it that begins at `start`.
+
+        >>> Position(1, 3).after(Position(5, 10)), Position(2, 3).after(Position(5, 10))
+        (Position(line=5, column=12), Position(line=6, column=3))
+        """
+        before = start.column - 1 if self.line == 1 else 0
+        return Position(start.line + self.line - 1, before + self.column)
+
 
 CONDITIONS: dict[str, Condition] = {
     # Statements and names
@@ -238,7 +247,7 @@ CONDITIONS: dict[str, Condition] = {
     "INCR_STATE_CORRUPT": Condition(
         "XX001",
         "state file {file} is damaged: {what}",
-        "Restore the directory from a copy; REFRESH INCREMENTAL VIEW ... FULL rebuilds a view.",
+        "Restore the directory from a copy.",
     ),
     "INCR_STATE_FORMAT": Condition(
         "0A000", "the state has format {found}, this version reads {known}", "Upgrade spark_incr."

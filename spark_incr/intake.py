@@ -87,7 +87,7 @@ def _take(
 ) -> None:
     definition = source.definition
     if relation.damaged:
-        raise error("INCR_VIEW_DAMAGED", name=relation.name, what=relation.failure)
+        raise relation.damage()
     if not _continues(relation.offsets, batch.offsets or {}):
         raise error("INCR_SOURCE_OFFSETS", source=relation.name)
     events = decode(definition, batch.rows, batch.deletes)

@@ -89,7 +89,12 @@ class EngineSnapshot:
     def to_arrow(self, name: str) -> pa.Table:
         """All rows of a relation."""
         found = self._published.rows.get(folded(name))
-        if found is None:
-            what = "its state is damaged, or it was created later"
-            raise error("INCR_VIEW_DAMAGED", name=name, what=what)
-        return found.to_arrow()
+        if found is not None:
+            return found.to_arrow()
+        what = self._published.damaged.get(folded(name))
+        if what is None:
+            version = self._published.version
+            raise error(
+                "INCR_RELATION_NOT_FOUND", kind="relation", name=f"{name}, in version {version},"
+            )
+        raise error("INCR_VIEW_DAMAGED", name=name, what=what)

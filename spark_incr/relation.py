@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from spark_incr.catalog import Definition, StoredView, write_definition
 from spark_incr.compile import read_order
+from spark_incr.errors import IncrementalError, error
 from spark_incr.plan.environment import Known
 from spark_incr.plan.full import FULL
 from spark_incr.plan.nodes import Recompute, SortKey
@@ -171,11 +172,26 @@ class Relation:
             result[name] = consolidate(kept)
         return {name: change for name, change in result.items() if change.num_rows}
 
+    def damage(self) -> IncrementalError:
+        """Why there are no rows to read, and what brings them back."""
+        what = self.failure or "it is not there"
+        hint = f"REFRESH INCREMENTAL {self.kind.upper()} {self.name} FULL rebuilds it."
+        return error("INCR_VIEW_DAMAGED", name=self.name, what=what, hint=hint)
+
     def caught_up(self, version: int) -> None:
         """The view shows this version of what it reads."""
         self.pending = {}
         self.maintained = version
         self.status, self.failure, self.damaged = Status.ACTIVE, "", False
+
+
+def name_taken(known: Relation, kind: str) -> IncrementalError:
+    """Why a relation of a kind cannot be created under the name of one that is there."""
+    if known.kind == kind:
+        return error("INCR_RELATION_EXISTS", name=known.name)
+    detail = f"It is a {known.kind}."
+    hint = f"Use another name, or DROP INCREMENTAL {known.kind.upper()} first."
+    return error("INCR_RELATION_EXISTS", name=known.name, detail=detail, hint=hint)
 
 
 def readers_of(read: Iterable[Relation], relations: Iterable[Relation]) -> list[Relation]:
@@ -202,3 +218,5 @@ class Published:
     timestamp_ms: int
     rows: Mapping[str, Contents]
     changed: Mapping[str, int]
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with those that have no rows."""

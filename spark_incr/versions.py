@@ -159,7 +159,8 @@ class Versions:
             name: manifest.version if relation.name in moved else relation.changed
             for name, relation in whole.items()
         }
-        self.published = Published(manifest.version, manifest.timestamp_ms, rows, changed)
+        damaged = {name: r.failure for name, r in self.relations.items() if r.damaged}
+        self.published = Published(manifest.version, manifest.timestamp_ms, rows, changed, damaged)
         for name, version in changed.items():
             self.relations[name].changed = version
         with self._moved:

@@ -40,7 +40,7 @@ def start(state: Path, *options: str, cwd: Path | None = None) -> Server:
     thrift, connect = free_ports(2)
     command = [sys.executable, "-m", "spark_incr", "serve", "--state", str(state)]
     command += ["--thrift-port", str(thrift), "--connect-port", str(connect), *options]
-    command += ["--conf", "spark.master=local[2]", "--conf", "spark.driver.host=127.0.0.1"]
+    command += ["--conf", "spark.master=local[2]"]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

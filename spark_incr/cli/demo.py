@@ -31,5 +31,8 @@ def _run(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         temporary = tempfile.TemporaryDirectory(prefix="spark_incr_demo_")
         state = options.state or stack.enter_context(temporary)
-        spark = stack.enter_context(session(state, options.conf))
+        # What Spark keeps for tables of its own is never filled.
+        warehouse = stack.enter_context(tempfile.TemporaryDirectory(prefix="spark_incr_demo_"))
+        confs = [("spark.sql.warehouse.dir", warehouse), *options.conf]
+        spark = stack.enter_context(session(state, confs))
         return 0 if run_demo(spark, options.rows) else 1

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="spark_incr_") as scratch:
         _log_to(log)
         silence_spark()
-        given = dict(options.conf)
+        given = {**_on_loopback(dict(options.conf)), **dict(options.conf)}
         if given.get("spark.sql.catalogImplementation") != "hive":
             # The catalog lives as long as the server, and with it the tables of Spark's own.
             given.setdefault("spark.sql.warehouse.dir", str(Path(scratch, "warehouse")))
@@ -97,6 +98,13 @@ def _run(options: argparse.Namespace) -> int:
             print("stopping", flush=True)
         print(f"stopped at version {shared.engine.version}", flush=True)
     return 0
+
+
+def _on_loopback(given: Mapping[str, str]) -> dict[str, str]:
+    """Settings for a Spark of this machine alone: nobody else reaches its own ports."""
+    if not given.get("spark.master", CONFS["spark.master"]).startswith("local"):
+        return {}
+    return dict.fromkeys(("spark.driver.bindAddress", "spark.driver.host"), "127.0.0.1")
 
 
 def _announce(options: argparse.Namespace, log: Path) -> None:

@@ -58,6 +58,8 @@ class Directory:
             return lock.acquire(self.path)
         except OSError as failure:
             what = failure.strerror or str(failure)
+            if isinstance(failure, (FileExistsError, NotADirectoryError)):
+                what = "it is a file, or in one"
             raise error("INCR_STATE_READ_ONLY", path=self.path, what=what) from failure
 
     def sizes(self) -> dict[str, int]:

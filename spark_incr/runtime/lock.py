@@ -96,6 +96,14 @@ def _try_flock(descriptor: int) -> bool:
 def _locked(directory: Path, owner: Owner | None) -> Exception:
     if owner is None:
         return error("INCR_STATE_LOCKED", path=directory, pid="unknown")
+    if owner.pid == os.getpid() and owner.host == socket.gethostname():
+        return error(
+            "INCR_STATE_LOCKED",
+            path=directory,
+            pid=owner.pid,
+            detail="That is this process: a session of it works on the directory.",
+            hint="Use that session, or call `spark_incr.disable` with it first.",
+        )
     since = "" if owner.started is None else f", started {_clock(owner.started)}"
     return error(
         "INCR_STATE_LOCKED",

@@ -59,7 +59,9 @@ class CatalogTables:
                 hint="CREATE SCHEMA makes one.",
             )
         if folded(name) not in self._announced and self._spark.catalog.tableExists(_sql_name(name)):
-            raise error("INCR_RELATION_EXISTS", name=name)
+            detail = "It is a table or a view of Spark's own."
+            hint = "Use another name, or drop it first."
+            raise error("INCR_RELATION_EXISTS", name=name, detail=detail, hint=hint)
         return name
 
     def announce(self, name: str, schema: T.StructType, comment: str, kind: str) -> None:

@@ -23,9 +23,11 @@ Result = tuple[Sequence[str], list[Row]]
 
 
 def _matches(name: str, like: str | None) -> bool:
+    """Whether a name is like a pattern of Spark's SHOW (`a*|b`), or of LIKE (`a%`)."""
     if like is None:
         return True
-    pattern = re.escape(like.lower()).replace("%", ".*").replace("_", ".").replace(r"\*", ".*")
+    pattern = re.escape(like.strip().lower()).replace("%", ".*").replace("_", ".")
+    pattern = pattern.replace(r"\*", ".*").replace(r"\|", "|")
     return re.fullmatch(pattern, name.lower()) is not None
 
 

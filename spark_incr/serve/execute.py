@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_incr.catalog import StoredView
 from spark_incr.compile import order_note
 from spark_incr.engine import Engine, Relation
-from spark_incr.errors import IncrementalError, Position, error
+from spark_incr.errors import IncrementalError, error
 from spark_incr.frames import type_named
 from spark_incr.plan.explain import Size, explain_plan
 from spark_incr.plan.picture import plan_picture
 from spark_incr.plan.texts import stage_texts
 from spark_incr.plan.types import Field, char_length, is_storable, unkept
-from spark_incr.relation import Status
+from spark_incr.relation import Status, name_taken
 from spark_incr.runtime.dataflow import Dataflow
 from spark_incr.runtime.tables import TableDefinition, require_keys
 from spark_incr.runtime.views import View
@@ -34,9 +34,11 @@ from spark_incr.serve.describe import (
 )
 from spark_incr.sources.create import source_definition
 from spark_incr.sources.defaults import check_default
+from spark_incr.sources.error_places import placed
 from spark_incr.sql.show_create import show_create
 from spark_incr.sql.statements import (
     AlterView,
+    ColumnDefinition,
     CreateSource,
     CreateTable,
     CreateView,
@@ -143,14 +145,13 @@ class _Positioned:
 
     def __exit__(self, kind: object, failure: BaseException | None, trace: object) -> None:
         if isinstance(failure, IncrementalError) and failure.position is not None:
-            place = failure.position
-            column = place.column + (self._start.column - 1 if place.line == 1 else 0)
-            failure.place(Position(place.line + self._start.line - 1, column))
+            failure.place(failure.position.after(self._start))
 
 
-def _column_type(spark: SparkSession, text: str) -> tuple[T.DataType, int | None]:
-    """The type that a text says, and the length that it allows: VARCHAR is a string of one."""
-    found = type_named(spark, text)
+def _column_type(spark: SparkSession, column: ColumnDefinition) -> tuple[T.DataType, int | None]:
+    """The type of a column, and the length that it allows: VARCHAR is a string of one."""
+    with placed(column.type_position):
+        found = type_named(spark, column.type_text)
     if isinstance(found, T.VarcharType):
         return T.StringType(), found.length
     return found, char_length(found)
@@ -161,7 +162,7 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
         return f"{statement.name} already exists"
     fields, longest, defaults = [], {}, {}
     for column in statement.columns:
-        type_, length = _column_type(spark, column.type_text)
+        type_, length = _column_type(spark, column)
         fields.append(Field(column.name, type_))
         if not is_storable(type_):
             raise unkept(fields[-1])
@@ -186,10 +187,23 @@ def _create_table(engine: Engine, spark: SparkSession, statement: CreateTable) -
         longest,
         defaults=defaults,
     )
-    if statement.or_replace and engine.find(statement.name) is not None:
-        engine.drop(statement.name, "table")
+    replaced = engine.find(statement.name) if statement.or_replace else None
+    if replaced is not None:
+        _drop_replaced(engine, replaced)
     engine.create_table(definition)
-    return f"created table {statement.name}"
+    return f"{'created' if replaced is None else 'replaced'} table {statement.name}"
+
+
+def _drop_replaced(engine: Engine, table: Relation) -> None:
+    """Drop the table that another one takes the place of."""
+    if table.kind != "table":
+        raise name_taken(table, "table")
+    try:
+        engine.drop(table.name, "table")
+    except IncrementalError as failure:
+        if failure.condition == "INCR_RELATION_IN_USE":
+            failure.advise("Drop those views first, or DROP INCREMENTAL TABLE with CASCADE.")
+        raise
 
 
 def _create_view(engine: Engine, statement: CreateView) -> str:
@@ -200,7 +214,8 @@ def _create_view(engine: Engine, statement: CreateView) -> str:
         # Readers know it by the name that it was given first.
         statement = replace(statement, name=replaced.name)
     engine.create_view(statement, show_create(_canonical(statement)))
-    return f"created view {statement.name}{_notes(engine, statement.name)}"
+    done = "created" if replaced is None else "replaced"
+    return f"{done} view {statement.name}{_notes(engine, statement.name)}"
 
 
 def _order_note(stored: StoredView) -> str:

@@ -11,6 +11,7 @@ from spark_incr.errors import error
 from spark_incr.frames import columns_of
 from spark_incr.plan.scope import folded
 from spark_incr.plan.types import Field, Schema, type_text
+from spark_incr.relation import name_taken
 from spark_incr.sources.definition import AFTER, PAYLOAD, STREAM, SourceDefinition, define
 from spark_incr.sources.source import Source
 from spark_incr.sources.streaming import AttachedStream
@@ -49,7 +50,7 @@ def attach_stream(
     if known is None:
         engine.create_source(definition)
     elif not isinstance(known.state, Source):
-        raise error("INCR_RELATION_EXISTS", name=name)
+        raise name_taken(known, "source")
     elif known.state.definition != definition:
         engine.create_source(definition, or_replace=True)
     relation = engine.relation_named(name, "source")

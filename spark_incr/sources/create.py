@@ -10,6 +10,7 @@ from spark_incr.errors import error
 from spark_incr.frames import columns_of, type_named
 from spark_incr.plan.types import Field, Schema, type_text
 from spark_incr.sources.definition import FILE_FORMATS, STREAM, SourceDefinition, define
+from spark_incr.sources.error_places import placed
 from spark_incr.sql.statements import ChangeKind, ColumnDefinition, CreateSource
 
 
@@ -33,7 +34,11 @@ def source_definition(spark: SparkSession, statement: CreateSource) -> SourceDef
 
 
 def _declared(spark: SparkSession, statement: CreateSource) -> Schema:
-    return tuple(Field(c.name, type_named(spark, c.type_text)) for c in statement.columns)
+    fields = []
+    for column in statement.columns:
+        with placed(column.type_position):
+            fields.append(Field(column.name, type_named(spark, column.type_text)))
+    return tuple(fields)
 
 
 def _found(spark: SparkSession, statement: CreateSource) -> Schema:

@@ -122,7 +122,8 @@ def define(
         if is_reserved(field.name):
             raise error("INCR_RESERVED_NAME", name=field.name)
         if folded(field.name) in seen:
-            raise error("INCR_DUPLICATE_COLUMN", name=field.name)
+            hint = "Give each column a name of its own."
+            raise error("INCR_DUPLICATE_COLUMN", name=field.name, hint=hint)
         seen.add(folded(field.name))
     if not schema:
         raise error("INCR_SOURCE_UNSUPPORTED", source=name, what="no column is left for its rows")

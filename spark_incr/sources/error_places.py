@@ -7,15 +7,31 @@ once; otherwise the message names no place, and never the plan of the text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.errors.exceptions.captured import CapturedException
 
-from spark_incr.errors import split_place, without_plan
+from spark_incr.errors import Position, split_place, without_plan
 from spark_incr.sql.tokens import position_at
 
 
 def place_in(failure: CapturedException, given: str, written: str) -> None:
     """Let the message of a failure of `given` speak of the statement that was `written`."""
     failure._desc = moved(failure._desc, given, written)
+
+
+@contextmanager
+def placed(start: Position) -> Iterator[None]:
+    """Let the message of what Spark says of a part that begins at `start` speak of the statement."""
+    try:
+        yield
+    except CapturedException as failure:
+        what, place = split_place(without_plan(failure._desc))
+        if place is not None:
+            found = place.after(start)
+            failure._desc = f"{what}; line {found.line} pos {found.column - 1}"
+        raise
 
 
 def moved(message: str, given: str, written: str) -> str:

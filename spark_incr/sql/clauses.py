@@ -64,7 +64,8 @@ class Columns:
         name = self.cursor.identifier("a column", declared=True)
         if name.lower() in self.names:
             position = self.cursor.position(token)
-            raise error("INCR_DUPLICATE_COLUMN", name=name, position=position)
+            hint = "Give each column a name of its own."
+            raise error("INCR_DUPLICATE_COLUMN", name=name, position=position, hint=hint)
         self.names[name.lower()] = name
         return name
 
@@ -97,6 +98,7 @@ def column_definitions(
             key.extend(cursor.listed(lambda: (cursor.peek(), cursor.identifier("a column"))))
             return
         name = columns.declare()
+        place = cursor.position(cursor.peek())
         type_text = _written(cursor, "a type", ("(<", ")>"), _ends_type)
         options = Clauses(cursor)
         not_null, comment, default = False, None, None
@@ -109,13 +111,13 @@ def column_definitions(
             elif defaults and options.begins("DEFAULT"):
                 default = _written(cursor, "an expression", ("([", ")]"), _ends_default)
             elif cursor.at_word("PRIMARY"):
-                place = cursor.peek()
+                token = cursor.peek()
                 primary_key()
-                key.append((place, name))
+                key.append((token, name))
             else:
                 known = "NOT NULL, DEFAULT, PRIMARY KEY" if defaults else "NOT NULL, PRIMARY KEY"
                 raise cursor.expected(f"{known}, COMMENT, a comma or )")
-        definitions.append(ColumnDefinition(name, type_text, not_null, comment, default))
+        definitions.append(ColumnDefinition(name, type_text, not_null, comment, default, place))
 
     cursor.listed(item)
     if not definitions:
@@ -126,7 +128,8 @@ def column_definitions(
         if declared is None:
             raise cursor.refused(f"the primary key names {name}, which is not a column", token)
         if declared in primary:
-            raise error("INCR_DUPLICATE_COLUMN", name=name, position=cursor.position(token))
+            position, hint = cursor.position(token), "Name each column of the key once."
+            raise error("INCR_DUPLICATE_COLUMN", name=name, position=position, hint=hint)
         primary.append(declared)
     return tuple(definitions), tuple(primary)
 

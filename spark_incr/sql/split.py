@@ -19,9 +19,7 @@ class ScriptStatement:
 
     def in_script(self, position: Position) -> Position:
         """The place in the script of a place in this statement."""
-        if position.line > 1:
-            return Position(self.position.line + position.line - 1, position.column)
-        return Position(self.position.line, self.position.column + position.column - 1)
+        return position.after(self.position)
 
 
 def split_statements(script: str) -> tuple[ScriptStatement, ...]:

@@ -67,6 +67,7 @@ class ColumnDefinition:
     not_null: bool = False
     comment: str | None = None
     default: str | None = None
+    type_position: Position = field(default=Position(1, 1), compare=False)
 
 
 @dataclass(frozen=True)

@@ -208,10 +208,16 @@ def test_damaged_state_is_found_and_rebuilt(
         damage(engine.path, segment, how)
         assert main(["check", "--state", str(engine.path)]) == 1
         assert segment[0] in capsys.readouterr().out
-        engine = opened(spark, engine.path)
+        older = engine.snapshot()
+        with pytest.warns(RuntimeWarning, match=f"INCR_VIEW_DAMAGED.*state of {name} is damaged"):
+            engine = opened(spark, engine.path)
         with pytest.raises(IncrementalError) as caught:
             engine.snapshot().to_arrow(name)
         assert caught.value.condition == "INCR_VIEW_DAMAGED"
+        assert segment[0] in caught.value.message
+        with pytest.raises(IncrementalError) as caught:
+            older.to_arrow("created_later")
+        assert caught.value.condition == "INCR_RELATION_NOT_FOUND"
         # What stands behind the source's rows in their file is the join, and is cut off too.
         lost = {name, "j"} if name == "s" and how != "a flipped bit" else {name}
         others = {n: bag(engine.snapshot().to_arrow(n)) for n in before.keys() - lost}
@@ -239,8 +245,9 @@ def test_a_damaged_table_and_manifest_are_errors(engine: Engine, tmp_path: Path)
     disable(spark)
     data = (state / segment[0]).read_bytes()
     damage(state, segment, "a flipped bit")
-    with pytest.raises(IncrementalError, match="INCR_STATE_CORRUPT"):
+    with pytest.raises(IncrementalError, match="INCR_STATE_CORRUPT") as caught:
         opened(spark, state)
+    assert caught.value.hint == "Restore the directory from a copy."
     (state / segment[0]).write_bytes(data)
     last = max(state.glob("manifest-*.json"))
     text = last.read_bytes()

@@ -66,6 +66,12 @@ def test_a_live_writer_is_named_and_a_killed_one_is_followed(tmp_path: Path) -> 
             assert json.loads((tmp_path / "lock").read_text())["pid"] == os.getpid()
 
 
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "state"):
+        assert "it is a file, or in one" in refusal(path).message
+
+
 def test_twice_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("a live owner is not waited for"))
     with Store.open(tmp_path):

@@ -171,6 +171,67 @@ def test_a_relation_of_another_kind_is_named(session: SparkSession) -> None:
     assert "SHOW INCREMENTAL VIEWS" in raised.value.hint
 
 
+def test_what_is_said_and_listed(session: SparkSession) -> None:
+    for create, done in (("CREATE", "created"), ("CREATE OR REPLACE", "replaced")):
+        table = session.sql(f"{create} INCREMENTAL TABLE u (k INT)").collect()
+        view = session.sql(f"{create} INCREMENTAL VIEW {done} AS SELECT 1 AS one").collect()
+        assert (table, view[0][0].split(";")[0]) == ([(f"{done} table u",)], f"created view {done}")
+    for pattern, names in {
+        "c*|other": ["created"],
+        "CREAT%|replac__": ["created", "replaced"],
+    }.items():
+        found = session.sql(f"SHOW INCREMENTAL VIEWS LIKE '{pattern}'").collect()
+        assert [row[0] for row in found] == names
+    again = session.sql("CREATE OR REPLACE INCREMENTAL VIEW created AS SELECT 2 AS two").collect()
+    assert again[0][0].startswith("replaced view created")
+
+
+def test_what_is_advised_can_be_done(session: SparkSession) -> None:
+    session.sql("CREATE INCREMENTAL TABLE t (k INT)")
+    session.sql("CREATE INCREMENTAL VIEW v AS SELECT k FROM t")
+    for statement, condition, hint in (
+        (
+            "CREATE INCREMENTAL VIEW t AS SELECT 1 AS one",
+            "INCR_RELATION_EXISTS",
+            "Use another name, or DROP INCREMENTAL TABLE first.",
+        ),
+        (
+            "CREATE OR REPLACE INCREMENTAL VIEW t AS SELECT 1 AS one",
+            "INCR_RELATION_EXISTS",
+            "Use another name, or DROP INCREMENTAL TABLE first.",
+        ),
+        (
+            "CREATE OR REPLACE INCREMENTAL TABLE v (k INT)",
+            "INCR_RELATION_EXISTS",
+            "Use another name, or DROP INCREMENTAL VIEW first.",
+        ),
+        (
+            "CREATE INCREMENTAL TABLE t (k INT)",
+            "INCR_RELATION_EXISTS",
+            "Use IF NOT EXISTS, OR REPLACE, or another name.",
+        ),
+        (
+            "CREATE OR REPLACE INCREMENTAL TABLE t (k BIGINT)",
+            "INCR_RELATION_IN_USE",
+            "Drop those views first, or DROP INCREMENTAL TABLE with CASCADE.",
+        ),
+        (
+            "CREATE INCREMENTAL TABLE u (k INT, K INT)",
+            "INCR_DUPLICATE_COLUMN",
+            "Give each column a name of its own.",
+        ),
+    ):
+        found = refused(session, statement)
+        assert (found.condition, found.hint) == (condition, hint)
+
+
+def test_a_session_of_the_same_process_is_named(session: SparkSession, spark: SparkSession) -> None:
+    with pytest.raises(IncrementalError, match="INCR_STATE_LOCKED") as raised:
+        spark_incr.enable(spark.newSession(), spark_incr.engine(session).path)
+    assert "this process" in raised.value.detail
+    assert "spark_incr.disable" in raised.value.hint
+
+
 def test_a_commit_takes_arrow_tables_of_different_tables(session: SparkSession) -> None:
     session.sql("CREATE INCREMENTAL TABLE t (k INT)")
     engine = spark_incr.engine(session)
@@ -221,6 +282,10 @@ def test_an_error_of_spark_points_into_the_statement(session: SparkSession) -> N
     session.sql("CREATE INCREMENTAL TABLE t (k INT)")
     with pytest.raises(AnalysisException, match="line 3 pos 3"):
         session.sql("CREATE INCREMENTAL VIEW v AS\n  SELECT k,\n   nothing AS r FROM t")
+    with pytest.raises(PySparkException, match=r"INTT.*line 2 pos 2"):
+        session.sql("CREATE INCREMENTAL TABLE u (a INT,\nb INTT)")
+    with pytest.raises(PySparkException, match=r"INTT.*line 1 pos 41"):
+        session.sql("CREATE INCREMENTAL SOURCE u (a STRUCT<b: INTT>) USING json")
 
 
 def test_readers_of_a_view_that_stays_behind_show_its_version(session: SparkSession) -> None:
