@@ -519,8 +519,6 @@ def _renew(engine: Engine, relation: Relation) -> None:
         rebuild_view(engine, relation.name, "open")
     except VIEW_FAILURES as failure:
         relation.status, relation.failure = Status.FAILED, str(failure)
-        what = str(failure).split("\n")[0]
-        warn(str(error("INCR_VIEW_DAMAGED", name=relation.name, what=what)))
 
 
 def _reopened(engine: Engine, item: Mapping[str, object]) -> Relation:

@@ -315,6 +315,7 @@ def test_only_the_touched_partitions_are_given_to_a_function(
 def test_explain_says_why_all_rows_are_read(
     spark: SparkSession, functions: None, tmp_path: Path, call: str, said: str, lineage: str
 ) -> None:
+    spark.catalog.dropTempView("t")
     spark_incr.enable(spark, state=str(tmp_path))
     try:
         spark.sql(f"CREATE INCREMENTAL TABLE t ({TABLES['t']})")

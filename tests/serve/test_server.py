@@ -410,6 +410,33 @@ def test_spark_connect(server: Server) -> None:
         assert "Traceback" not in message
 
 
+def listening(pid: int) -> set[str]:
+    """The addresses that a process and its children listen on, as the kernel writes them."""
+    processes, sockets, addresses = [pid], set(), set()
+    for each in processes:
+        # Processes and what they have open come and go.
+        for tasks in Path(f"/proc/{each}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                processes += [int(child) for child in tasks.read_text().split()]
+        for link in Path(f"/proc/{each}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                sockets.add(os.readlink(link))
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                addresses.add(fields[1].partition(":")[0])
+    return addresses
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="asks the kernel of Linux")
+def test_nothing_listens_beyond_the_loopback_address(server: Server) -> None:
+    loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
+    found = listening(server.process.pid)
+    assert found
+    assert found <= loopback
+
+
 def test_stopping_leaves_the_last_version(server: Server, spark: SparkSession) -> None:
     cursor = server.cursor()
     run(cursor, "INSERT INTO orders VALUES (100, 'last', 1)")
@@ -483,33 +510,6 @@ def test_stopping_the_whole_group_leaves_the_last_version(
     finally:
         stop(server)
     assert [path.name for path in tmp_path.iterdir()] == ["my state"]
-
-
-def listening(pid: int) -> set[str]:
-    """The addresses that a process and its children listen on, as the kernel writes them."""
-    processes, sockets, addresses = [pid], set(), set()
-    for each in processes:
-        # Processes and what they have open come and go.
-        for tasks in Path(f"/proc/{each}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                processes += [int(child) for child in tasks.read_text().split()]
-        for link in Path(f"/proc/{each}/fd").glob("*"):
-            with contextlib.suppress(OSError):
-                sockets.add(os.readlink(link))
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                addresses.add(fields[1].partition(":")[0])
-    return addresses
-
-
-@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="asks the kernel of Linux")
-def test_nothing_listens_beyond_the_loopback_address(server: Server) -> None:
-    loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
-    found = listening(server.process.pid)
-    assert found
-    assert found <= loopback
 
 
 def test_a_port_in_use_and_an_open_door(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
