@@ -2,7 +2,8 @@
 
 Law: whoever has something to commit queues it, and one of them commits what is queued, of each source
 the first, together with the files that are new, as one version; so sources advance together, each by
-one micro-batch, and views over one source share it. Only what was committed is said to be done. Time is the monotonic clock's: a jump of the wall clock changes nothing here.
+one micro-batch, and views over one source share it. Only what was committed is said to be done. Time
+is the monotonic clock's: a jump of the wall clock changes nothing here.
 """
 
 from __future__ import annotations
